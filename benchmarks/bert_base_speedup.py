@@ -1,0 +1,103 @@
+"""Measure elimination against the untouched model: BERT-base shape, random weights, fp32, arms interleaved.
+
+    python benchmarks/bert_base_speedup.py --batch 8 --length 128
+
+The untouched model runs transformers' own SDPA attention. Every round times each arm once; the figure
+is the ratio of the arms' medians over the rounds, so that a busy machine slows all arms alike. CPU
+time stands beside wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+import powerbert
+
+PAPER = (80, 73, 70, 50, 50, 40, 33, 27, 20, 15, 13, 3)
+
+
+def arms(batch: int, length: int) -> dict[str, Callable[[], object]]:
+    """The untouched model, elimination with each saving off, and elimination."""
+    torch.manual_seed(0)
+    config = BertConfig()
+    weights = BertForSequenceClassification(config).state_dict()
+    counts = [max(1, round(count * length / 128)) for count in PAPER]
+    retention = powerbert.RetentionConfiguration.absolute(counts, max_length=length)
+    inputs = {"input_ids": torch.randint(1000, 30000, (batch, length)), "attention_mask": torch.ones(batch, length)}
+
+    def arm(savings: powerbert.Savings | None) -> Callable[[], object]:
+        model = BertForSequenceClassification(config)
+        model.load_state_dict(weights, assign=True)
+        model.eval()
+        if savings is not None:
+            powerbert.apply(model, retention, savings=savings)
+        return lambda: model(**inputs)
+
+    return {
+        "untouched (SDPA)": arm(None),
+        "paper's order": arm(powerbert.Savings(select_first=False, cls_query=False)),
+        "no CLS query": arm(powerbert.Savings(cls_query=False)),
+        "eliminated": arm(powerbert.Savings()),
+    }
+
+
+def measure(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, dict[str, float]]:
+    """Median and spread of wall and CPU seconds per arm, arms interleaved."""
+    wall: dict[str, list[float]] = {name: [] for name in runs}
+    cpu: dict[str, list[float]] = {name: [] for name in runs}
+    with torch.inference_mode():
+        for run in runs.values():
+            run()
+        for _ in range(rounds):
+            for name, run in runs.items():
+                before, cpu_before = time.perf_counter(), time.process_time()
+                run()
+                wall[name].append(time.perf_counter() - before)
+                cpu[name].append(time.process_time() - cpu_before)
+    return {
+        name: {
+            "wall_ms": 1e3 * statistics.median(wall[name]),
+            "wall_iqr_ms": 1e3 * (statistics.quantiles(wall[name])[2] - statistics.quantiles(wall[name])[0]),
+            "cpu_ms": 1e3 * statistics.median(cpu[name]),
+        }
+        for name in runs
+    }
+
+
+def main() -> None:
+    """Print the table and the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--json", help="also write the figures to this file")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    figures = measure(arms(options.batch, options.length), options.rounds)
+    reference = figures["untouched (SDPA)"]
+    print(f"BERT-base, fp32, {options.batch} x {options.length}, {options.threads} threads, {options.rounds} rounds")
+    print(f"{'arm':<18}{'wall ms':>10}{'iqr':>8}{'cpu ms':>10}{'speed-up':>10}{'by cpu':>8}")
+    for name, row in figures.items():
+        row["speedup"] = reference["wall_ms"] / row["wall_ms"]
+        row["cpu_speedup"] = reference["cpu_ms"] / row["cpu_ms"]
+        print(
+            f"{name:<18}{row['wall_ms']:>10.1f}{row['wall_iqr_ms']:>8.1f}{row['cpu_ms']:>10.1f}"
+            f"{row['speedup']:>10.2f}{row['cpu_speedup']:>8.2f}"
+        )
+    if options.json:
+        record = {"options": vars(options), "machine": platform.processor() or platform.machine(), "arms": figures}
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""PoWER-BERT as software: the same BERT-family classifier, several times faster.
+
+    model = powerbert.apply(model, powerbert.RetentionConfiguration.relative((0.9, ..., 0.1)))
+
+Paper: PoWER-BERT: Accelerating BERT Inference via Progressive Word-vector Elimination
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from powerbert.errors import PowerBertError
+from powerbert.retention import RetentionConfiguration
+
+if TYPE_CHECKING:
+    from powerbert.elimination.selection import Scoring
+    from powerbert.modeling.apply import apply, remove
+    from powerbert.modeling.encoder import Savings
+    from powerbert.modeling.pipeline import pipeline
+    from powerbert.modeling.storage import load, save
+    from powerbert.modeling.trace import trace
+
+__version__ = "0.1.0"
+__all__ = [
+    "PowerBertError",
+    "RetentionConfiguration",
+    "Savings",
+    "Scoring",
+    "apply",
+    "load",
+    "pipeline",
+    "remove",
+    "save",
+    "trace",
+]
+
+_HOMES = {
+    "Savings": "modeling.encoder",
+    "Scoring": "elimination.selection",
+    "apply": "modeling.apply",
+    "load": "modeling.storage",
+    "pipeline": "modeling.pipeline",
+    "remove": "modeling.apply",
+    "save": "modeling.storage",
+    "trace": "modeling.trace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch and transformers only when a name needs them: `powerbert --help` stays instant."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'powerbert' has no attribute {name!r}")
+    return getattr(import_module(f"powerbert.{_HOMES[name]}"), name)

@@ -1,0 +1,105 @@
+"""`powerbert`: the command line.
+
+A user's mistake is one line on standard error and exit code 2; anything else is a bug and shows its
+traceback. Commands import torch inside, so that `powerbert --help` is instant.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NoReturn
+
+from powerbert import __version__
+from powerbert.errors import MissingExtraError, PowerBertError
+
+if TYPE_CHECKING:
+    import typer
+
+COMMANDS = ("demo", "explain")
+"""Each is a function of its own name in `powerbert.cli.<name>`."""
+
+MISTAKE = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        _tolerate_encodings()
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()  # here, where a closed pipe can still be handled
+    except PowerBertError as error:
+        print(f"powerbert: error: {error}", file=sys.stderr)
+        code = MISTAKE
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. Python flushes once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def make_app() -> typer.Typer:
+    """Build the app with all commands."""
+    import typer
+
+    app = typer.Typer(
+        name="powerbert",
+        help="The same BERT-family classifier, several times faster, by progressive word-vector elimination.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    version = typer.Option(
+        False, "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+    )
+
+    @app.callback()
+    def options(version: bool = version) -> None:
+        pass
+
+    for name in COMMANDS:
+        if find_spec(f"powerbert.cli.{name}"):
+            app.command(name)(getattr(import_module(f"powerbert.cli.{name}"), name))
+    return app
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    _require_extra()
+    import typer
+
+    command = typer.main.get_command(make_app())
+    try:
+        command.main(args=list(arguments), prog_name="powerbert")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"powerbert {__version__}")
+        sys.exit(0)
+
+
+def _require_extra() -> None:
+    missing = [name for name in ("typer", "rich") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"the command line needs {' and '.join(missing)}", remedy='pip install "powerbert[cli]"'
+        )
+
+
+def _tolerate_encodings() -> None:
+    """Print a question mark where a terminal has no such character, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -1,0 +1,100 @@
+"""Where the output of a command goes: the terminal, a file written whole, or standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from powerbert.errors import PowerBertError
+
+STANDARD_OUTPUT = "-"
+
+
+def show(renderable: RenderableType) -> None:
+    """Print for a person on standard output, in colour where that is a terminal."""
+    Console(highlight=False, markup=False, emoji=False).print(renderable)
+
+
+def note(message: str) -> None:
+    """Tell a person something on standard error, which leaves standard output to the result."""
+    _notes().print(message, style="dim", soft_wrap=True)
+
+
+@contextmanager
+def working(message: str) -> Iterator[None]:
+    """Show on a terminal that something takes its time."""
+    with _notes().status(message):
+        yield
+
+
+def check_target(target: str, flag: str) -> None:
+    """Refuse a file that could not be written; called before the work whose result it is to hold."""
+    if target == STANDARD_OUTPUT:
+        return
+    path = Path(target)
+    if not target or path.is_dir():
+        raise PowerBertError(f"{flag} is not a file", got=target, remedy="give the name of a file")
+    parent = path.resolve().parent
+    if not parent.is_dir():
+        raise PowerBertError(
+            f"the folder of {flag} does not exist", got=target, remedy=f"create {parent} first"
+        )
+    if not os.access(parent, os.W_OK):
+        raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
+
+
+def write_json(target: str, data: Any, flag: str = "--json") -> None:
+    """Write data as JSON to a file, or to standard output for "-"."""
+    # A file is UTF-8; a terminal or pipe may know ASCII alone, where JSON has its own escapes.
+    ascii_only = target == STANDARD_OUTPUT and not _is_utf8(sys.stdout.encoding)
+    write_text(target, json.dumps(data, indent=2, ensure_ascii=ascii_only) + "\n", flag)
+
+
+def write_text(target: str, text: str, flag: str) -> None:
+    """Write a file whole or not at all; "-" is standard output."""
+    if target == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    check_target(target, flag)
+    path = Path(target).resolve()  # through a symbolic link, which stays one
+    try:
+        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path, text.encode("utf-8"))
+    except OSError as error:
+        raise PowerBertError(
+            f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
+        ) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside the target and rename, so that no reader ever sees half a file."""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    staging = path.parent / f".powerbert-{secrets.token_hex(8)}"
+    try:
+        with staging.open("xb") as file:
+            file.write(content)
+        if mode is not None:
+            staging.chmod(mode)
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)
+
+
+def _notes() -> Console:
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def _is_utf8(encoding: str | None) -> bool:
+    return (encoding or "").lower().replace("-", "").startswith("utf8")

@@ -1,0 +1,40 @@
+"""Extract: carry on with the retained word-vectors only; and put eliminated ones back.
+
+Paper: Word-vector Extraction
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def extract(rows: Tensor, index: Tensor) -> Tensor:
+    """Take the retained rows: (batch, length, ...) and (batch, width) -> (batch, width, ...).
+
+    One flat `index_select`, several times cheaper on CPU than `gather` with an expanded index.
+    """
+    batch, length = rows.shape[:2]
+    offsets = torch.arange(batch, device=index.device)[:, None] * length
+    flat = rows.flatten(0, 1).index_select(0, (index + offsets).flatten())
+    return flat.view(batch, index.shape[1], *rows.shape[2:])
+
+
+def extract_queries(probabilities: Tensor, index: Tensor) -> Tensor:
+    """Take the attention rows of the retained queries of every head.
+
+    (batch, heads, length, keys) and (batch, width) -> (batch, heads, width, keys).
+    """
+    batch, heads = probabilities.shape[:2]
+    per_head = index[:, None, :].expand(batch, heads, index.shape[1]).flatten(0, 1)
+    return extract(probabilities.flatten(0, 1), per_head).view(batch, heads, index.shape[1], -1)
+
+
+def restore(canvas: Tensor, rows: Tensor, positions: Tensor, real: Tensor) -> Tensor:
+    """Put rows back at their own positions; positions that no real row claims keep the canvas.
+
+    canvas: (batch, length, hidden); rows: (batch, width, hidden); positions: (batch, width), distinct
+    within an input; real: (batch, width) bool. Returns (batch, length, hidden).
+    """
+    current = torch.where(real[..., None], rows, extract(canvas, positions))
+    return canvas.scatter(1, positions[..., None].expand_as(current), current)

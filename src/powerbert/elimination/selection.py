@@ -1,0 +1,99 @@
+"""Word-vector selection: which word-vectors an encoder retains.
+
+Paper: Word-vector Selection
+
+Rows are right-padded here: row 0 of an input is CLS, its real rows come first, PAD last. Ranking
+is in fp32 with a stable sort, so a tie goes to the lowest index in every runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from powerbert.elimination.significance import significance
+
+RANDOM_POSITIONS = 1 << 14  # Rand-WS knows an order for this many positions, twice what any family reads
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Options of the strategies; the defaults are the paper's formula, blind to padding."""
+
+    exclude_self: bool = False
+    padded_queries_vote: bool = False
+    seed: int = 0
+
+
+def attn_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
+    """Attn-WS: the significance score, from the attention of this very input.
+
+    Paper: Static and Dynamic Strategies
+    """
+    if probabilities is None:
+        raise ValueError("attn-ws scores word-vectors by attention; got no probabilities")
+    return significance(
+        probabilities,
+        real,
+        exclude_self=scoring.exclude_self,
+        padded_queries_vote=scoring.padded_queries_vote,
+    )
+
+
+def head_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
+    """Head-WS: the first word-vectors of the input, whatever they say."""
+    return -positions.to(torch.float32)
+
+
+def rand_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
+    """Rand-WS: positions in one random order, fixed by the seed for every input and encoder."""
+    return _random_order(scoring.seed).to(positions.device)[positions]
+
+
+Strategy = Callable[[Tensor | None, Tensor, Tensor | None, Scoring], Tensor]
+"""(probabilities (batch, heads, length, length), positions (batch, length), real (batch, length), scoring)
+-> scores (batch, length)."""
+
+STRATEGIES: dict[str, Strategy] = {"attn-ws": attn_ws, "head-ws": head_ws, "rand-ws": rand_ws}
+STATIC = frozenset({"head-ws", "rand-ws"})
+"""Strategies that look at positions only and so need no attention probabilities."""
+
+
+def order(scores: Tensor, lengths: Tensor) -> Tensor:
+    """Rows from most to least significant: CLS first, then by score, PAD last.
+
+    scores: (batch, length); lengths: (batch,) real rows of each input. Returns (batch, length).
+    """
+    rows = torch.arange(scores.shape[1], device=scores.device)
+    worst = (rows >= lengths[:, None]) | scores.isnan()
+    ranked = scores.to(torch.float32).masked_fill(worst, -torch.inf).masked_fill(rows == 0, torch.inf)
+    return ranked.argsort(dim=1, descending=True, stable=True)
+
+
+def sorted_positions(scores: Tensor, lengths: Tensor) -> Tensor:
+    """Sig^pos: the rank of each row in decreasing order of score, 0 for CLS.
+
+    Paper: Soft-extract Layer
+    """
+    return order(scores, lengths).argsort(dim=1)
+
+
+def select(scores: Tensor, lengths: Tensor, counts: Tensor, width: int) -> Tensor:
+    """Choose the rows to retain: the top `counts` of each input, in ascending order.
+
+    scores: (batch, length); lengths, counts: (batch,), counts <= width.
+    Returns row indices (batch, width). An input with fewer than `width` retained rows is filled up
+    with other rows behind them; the caller treats those as PAD.
+    """
+    eliminated = sorted_positions(scores, lengths) >= counts[:, None]
+    return eliminated.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+
+
+@lru_cache(maxsize=8)
+def _random_order(seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(RANDOM_POSITIONS, generator=generator).to(torch.float32)

@@ -1,0 +1,44 @@
+"""The errors a user can cause. Each message is one line: what, got, rule, remedy."""
+
+from __future__ import annotations
+
+
+class PowerBertError(Exception):
+    """A user's mistake, told in one line; the CLI prints it and exits with code 2."""
+
+    def __init__(self, what: str, *, got: object = None, rule: str = "", remedy: str = "") -> None:
+        parts = [what]
+        if got is not None:
+            parts.append(f"got {_short(got)}")
+        parts += [part for part in (rule, remedy) if part]
+        super().__init__("; ".join(" ".join(part.split()) for part in parts))
+
+
+class RetentionError(PowerBertError, ValueError):
+    """A retention configuration that breaks a rule."""
+
+
+class UnsupportedModelError(PowerBertError, TypeError):
+    """A model, head or argument that elimination cannot serve."""
+
+
+class ModelFolderError(PowerBertError, ValueError):
+    """A model folder that is missing, damaged or unsafe."""
+
+
+class MissingExtraError(PowerBertError, ImportError):
+    """A command needs a package that is not installed; the message has the pip command."""
+
+
+def _short(value: object, limit: int = 80) -> str:
+    """Show a value in one line, at most `limit` characters.
+
+    The text is cut before it is formatted: an error about a huge value must itself stay small.
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, str):
+        text = value if len(value) <= limit else value[:limit] + "…"
+        return repr(text)
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"

@@ -1,0 +1,1 @@
+"""The scheme inside a Hugging Face encoder."""

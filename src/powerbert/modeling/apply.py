@@ -1,0 +1,109 @@
+"""Attach elimination to a Hugging Face model, in place, and take it off again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MethodType
+from typing import Any, TypeVar
+
+from powerbert.elimination.selection import STRATEGIES, Scoring
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling import forward
+from powerbert.modeling.encoder import Elimination, Savings
+from powerbert.modeling.families.base import Family
+from powerbert.modeling.families.registry import family_of
+from powerbert.retention import RetentionConfiguration
+
+Model = TypeVar("Model")
+
+
+def apply(
+    model: Model,
+    retention: RetentionConfiguration,
+    strategy: str = "attn-ws",
+    *,
+    scoring: Scoring | None = None,
+    savings: Savings | None = None,
+) -> Model:
+    """Eliminate word-vectors inside `model`'s encoders from now on; returns the same object.
+
+    The model stays its own class with the same state-dict keys; `remove` undoes it. A head that reads
+    nothing but CLS gets CLS; any other head, and a bare base model, gets every position: eliminated
+    word-vectors come back with the last state they had.
+
+    strategy: "attn-ws" (the paper's), "head-ws" or "rand-ws".
+    scoring: options that restore the authors' release, and the seed of Rand-WS.
+    savings: exact savings, all on by default.
+    """
+    base, family = base_of(model), family_of(_unwrap(model))
+    if strategy not in STRATEGIES:
+        raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
+    if not isinstance(retention, RetentionConfiguration):
+        raise PowerBertError(
+            "retention is not a RetentionConfiguration",
+            got=retention,
+            remedy="use RetentionConfiguration.absolute, relative or parse",
+        )
+    retention.check_encoders(len(family.encoders(base)))
+    elimination = Elimination(
+        family,
+        retention,
+        strategy,
+        scoring or Scoring(),
+        savings or Savings(),
+        _reads_cls_only(model, family),
+    )
+    _attach(base, elimination)
+    return model
+
+
+def remove(model: Model) -> Model:
+    """Take elimination off again: the untouched model, same object."""
+    base = base_of(model)
+    base.__dict__.pop("forward", None)
+    base.__dict__.pop(forward.ATTRIBUTE, None)
+    return model
+
+
+def elimination_of(model: Any) -> Elimination | None:
+    """What `apply` attached to the model, or None."""
+    found: Elimination | None = getattr(base_of(model), forward.ATTRIBUTE, None)
+    return found
+
+
+def retention_of(model: Any) -> RetentionConfiguration | None:
+    """The retention configuration that the model carries, or None."""
+    elimination = elimination_of(model)
+    return None if elimination is None else elimination.retention
+
+
+def search_with(model: Model, soft_extract: Any) -> Model:
+    """Replace extract by soft-extract inside a model with elimination, to learn its configuration."""
+    elimination = elimination_of(model)
+    if elimination is None:
+        raise UnsupportedModelError("the model carries no elimination", remedy="call powerbert.apply first")
+    _attach(base_of(model), replace(elimination, soft_extract=soft_extract))
+    return model
+
+
+def _attach(base: Any, elimination: Elimination) -> None:
+    # On the instance, not the class: other models stay untouched, and deepcopy and pickle follow.
+    setattr(base, forward.ATTRIBUTE, elimination)
+    base.forward = MethodType(forward.forward, base)
+
+
+def base_of(model: Any) -> Any:
+    """The base model inside a model with any head, also behind PEFT."""
+    own = _unwrap(model)
+    family_of(own)
+    return own.base_model
+
+
+def _unwrap(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _reads_cls_only(model: Any, family: Family) -> bool:
+    """Whether the head reads CLS alone; a head that is not transformers' own may read anything."""
+    own = _unwrap(model)
+    return type(own).__module__.startswith("transformers.models.") and family.reads_cls_only(own)

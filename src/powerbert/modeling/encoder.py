@@ -1,0 +1,229 @@
+"""The one encoder loop: attend -> score -> select -> extract -> feed forward.
+
+Paper: PoWER-BERT Scheme
+
+Rows arrive right-padded, CLS first. Work whose result nobody reads is not done, and each of these
+savings is exact: rows of eliminated word-vectors are neither mixed, projected nor normalised; the
+last encoder asks with CLS alone when the head reads nothing else; an encoder that eliminates nothing
+runs the fused attention kernel and scores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout, scaled_dot_product_attention
+
+from powerbert.elimination.extract import extract, extract_queries, restore
+from powerbert.elimination.selection import STATIC, STRATEGIES, Scoring, select, sorted_positions
+from powerbert.modeling.families.base import Family, Projections, mask_value
+from powerbert.modeling.schedule import Stage
+from powerbert.retention import RetentionConfiguration
+
+SoftExtract = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""(encoder j from 1, rows (batch, length, hidden), ranks (batch, length), lengths (batch,)) -> rows."""
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Exact savings; switching one off changes the cost, not the answer."""
+
+    select_first: bool = True
+    """Select right after the softmax; off is the paper's order, behind the self-attention module."""
+    cls_query: bool = True
+    """The last encoder computes CLS alone when the head reads nothing else."""
+    fused_kernel: bool = True
+    """An encoder that eliminates nothing runs the fused attention kernel and scores nothing."""
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """What `apply` attaches to a model."""
+
+    family: Family
+    retention: RetentionConfiguration
+    strategy: str = "attn-ws"
+    scoring: Scoring = field(default_factory=Scoring)
+    savings: Savings = field(default_factory=Savings)
+    cls_only: bool = False
+    """Whether the head reads nothing but CLS."""
+    soft_extract: SoftExtract | None = None
+    """While the configuration is searched: scale every word-vector instead of eliminating any."""
+
+
+class Words(NamedTuple):
+    """The word-vectors between two encoders."""
+
+    hidden: Tensor  # (batch, width, hidden)
+    positions: Tensor  # (batch, width), of each row in the whole input
+    lengths: Tensor  # (batch,), real rows; the others are PAD
+    padded: bool  # whether any row is PAD
+
+    @property
+    def real(self) -> Tensor | None:
+        """(batch, width) bool, False at PAD; None if nothing is padded."""
+        if not self.padded:
+            return None
+        return torch.arange(self.positions.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+
+class Encoded(NamedTuple):
+    """What the loop returns."""
+
+    hidden: Tensor  # (batch, length, hidden), or (batch, 1, hidden) if only CLS was asked for
+    states: list[Tensor]  # behind the embeddings and each encoder, whole length, if asked for
+    retained: list[tuple[Tensor, Tensor]]  # positions and lengths behind each encoder, if asked for
+
+
+def encode(
+    elimination: Elimination,
+    base: Any,
+    context: Any,
+    words: Words,
+    stages: list[Stage],
+    *,
+    record_states: bool = False,
+    record_retained: bool = False,
+) -> Encoded:
+    """Run all encoders over the embedded words.
+
+    Where the head reads every position, an eliminated word-vector keeps the last state it had, the
+    output of the last encoder that retained it, and is put back at its own position.
+    """
+    family = elimination.family
+    cls_only = elimination.cls_only and not record_states and not record_retained
+    encoders = family.encoders(base)
+    whole = words.hidden
+    states = [whole] if record_states else []
+    retained = []
+    for j, (encoder, stage) in enumerate(zip(encoders, stages, strict=True), 1):
+        if stage.eliminates and not cls_only:
+            whole = _put_back(whole, words)  # with the last state of the word-vectors eliminated here
+        if j == len(encoders) and cls_only and elimination.savings.cls_query:
+            step = partial(_answer, family, encoder, context, words)
+        else:
+            step = partial(_encode, elimination, j, encoder, context, words, stage)
+        hidden, index = _checkpointed(encoder, step)(words.hidden)
+        words = words._replace(hidden=hidden)
+        if index is not None:
+            words = Words(hidden, extract(words.positions, index), stage.counts, stage.padded)
+        if j == 1:
+            words = words._replace(hidden=family.after_first(base, context, hidden, words.positions))
+        if record_states:
+            states.append(_put_back(whole, words))
+        if record_retained:
+            retained.append((words.positions, words.lengths))
+    return Encoded(words.hidden[:, :1] if cls_only else _put_back(whole, words), states, retained)
+
+
+Step = tuple[Tensor, Tensor | None]
+"""The output of an encoder and the rows (batch, new width) that it retained, None if all."""
+
+
+def _encode(
+    elimination: Elimination, j: int, encoder: Any, context: Any, words: Words, stage: Stage, hidden: Tensor
+) -> Step:
+    """Encoder j: attend, score, select, extract, feed forward."""
+    family, savings = elimination.family, elimination.savings
+    searching = elimination.soft_extract is not None
+    if not stage.eliminates and savings.fused_kernel and not searching:
+        return _attend(family, encoder, context, words, hidden), None
+    if elimination.strategy in STATIC and savings.select_first and not searching:
+        scores = STRATEGIES[elimination.strategy](None, words.positions, words.real, elimination.scoring)
+        index = select(scores, words.lengths, stage.counts, stage.width)
+        return _attend(family, encoder, context, words, hidden, index), index
+
+    heads = family.project(encoder, hidden, None, context, words.positions)
+    probabilities = _probabilities(family, encoder, context, words, heads)
+    scores = STRATEGIES[elimination.strategy](
+        probabilities.detach(), words.positions, words.real, elimination.scoring
+    )
+    # Scores come before dropout, so that training selects as inference does.
+    forget = partial(dropout, p=family.dropout(encoder), training=encoder.training)
+    if elimination.soft_extract is not None:
+        attended = family.attention_output(encoder, _mix(forget(probabilities), heads.value), hidden)
+        attended = elimination.soft_extract(
+            j, attended, sorted_positions(scores, words.lengths), words.lengths
+        )
+        return family.feed_forward(encoder, attended), None
+
+    index = select(scores, words.lengths, stage.counts, stage.width)
+    if savings.select_first:
+        mixed = _mix(forget(extract_queries(probabilities, index)), heads.value)
+        attended = family.attention_output(encoder, mixed, extract(hidden, index))
+    else:
+        attended = family.attention_output(encoder, _mix(forget(probabilities), heads.value), hidden)
+        attended = extract(attended, index)
+    return family.feed_forward(encoder, attended), index
+
+
+def _answer(family: Family, encoder: Any, context: Any, words: Words, hidden: Tensor) -> Step:
+    """Run the last encoder for CLS alone: one query row, nothing to score."""
+    cls = torch.zeros_like(words.positions[:, :1])
+    return _attend(family, encoder, context, words, hidden, cls), cls
+
+
+def _attend(
+    family: Family, encoder: Any, context: Any, words: Words, hidden: Tensor, asking: Tensor | None = None
+) -> Tensor:
+    """Run an encoder with the fused kernel for the rows that ask: (batch, queries, hidden)."""
+    heads = family.project(encoder, hidden, asking, context, words.positions)
+    residual = hidden if asking is None else extract(hidden, asking)
+    mixed = scaled_dot_product_attention(
+        *heads,
+        attn_mask=_mask(family, encoder, context, words, heads, asking),
+        dropout_p=family.dropout(encoder) if encoder.training else 0.0,
+        scale=family.scale(encoder, heads.query),
+    )
+    attended = family.attention_output(encoder, mixed.transpose(1, 2).flatten(2), residual)
+    return family.feed_forward(encoder, attended)
+
+
+def _mask(
+    family: Family, encoder: Any, context: Any, words: Words, heads: Projections, asking: Tensor | None
+) -> Tensor | None:
+    """Bias and padding for the fused kernel: broadcasts to (batch, heads, queries, width), or None."""
+    positions = words.positions if asking is None else extract(words.positions, asking)
+    bias = family.bias(encoder, heads, context, positions, words.positions)
+    if words.real is None:
+        return bias
+    visible = words.real[:, None, None, :]
+    return visible if bias is None else bias.masked_fill(~visible, mask_value(bias))
+
+
+def _probabilities(family: Family, encoder: Any, context: Any, words: Words, heads: Projections) -> Tensor:
+    """A_h for every head, softmax in fp32: (batch, heads, width, width)."""
+    logits = (heads.query * family.scale(encoder, heads.query)) @ heads.key.transpose(2, 3)
+    bias = family.bias(encoder, heads, context, words.positions, words.positions)
+    if bias is not None:
+        logits = logits + bias
+    if words.real is not None:
+        logits = logits.masked_fill(~words.real[:, None, None, :], mask_value(logits))
+    return logits.softmax(dim=-1, dtype=torch.float32)
+
+
+def _mix(probabilities: Tensor, value: Tensor) -> Tensor:
+    """Weigh the values: (batch, heads, queries, width), (.., width, head) -> (batch, queries, hidden)."""
+    return (probabilities.to(value.dtype) @ value).transpose(1, 2).flatten(2)
+
+
+def _put_back(whole: Tensor, words: Words) -> Tensor:
+    """Write the retained word-vectors into the states of the whole input: (batch, length, hidden)."""
+    if words.positions.shape[1] == whole.shape[1] and words.real is None:
+        return words.hidden
+    real = words.real
+    if real is None:
+        real = torch.ones_like(words.positions, dtype=torch.bool)
+    return restore(whole, words.hidden, words.positions, real)
+
+
+def _checkpointed(encoder: Any, step: Callable[[Tensor], Step]) -> Callable[[Tensor], Step]:
+    """Recompute the encoder in the backward pass where the caller enabled gradient checkpointing."""
+    if encoder.training and getattr(encoder, "gradient_checkpointing", False):
+        return partial(encoder._gradient_checkpointing_func, step)
+    return step

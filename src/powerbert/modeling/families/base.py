@@ -1,0 +1,128 @@
+"""What the encoder loop asks of a family.
+
+An adapter takes one encoder of its family apart into the parts the paper names: the query, key and
+value projections, the output of self-attention, the feed-forward network. It calls the model's own
+modules, so weights, dropout, LoRA layers and quantised layers stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from powerbert.elimination.extract import extract
+
+
+class Inputs(NamedTuple):
+    """The inputs of a base model, right-padded; absent ones are None."""
+
+    input_ids: Tensor | None  # (batch, length)
+    token_type_ids: Tensor | None  # (batch, length)
+    position_ids: Tensor | None  # (batch, length)
+    inputs_embeds: Tensor | None  # (batch, length, embedding)
+    real: Tensor  # (batch, length) bool, False at PAD
+
+    def given(self, *names: str) -> dict[str, Tensor]:
+        """The named inputs that the caller passed, as keyword arguments for an embedding layer."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+class Projections(NamedTuple):
+    """Queries, keys and values, split into heads."""
+
+    query: Tensor  # (batch, heads, queries, head)
+    key: Tensor  # (batch, heads, length, head)
+    value: Tensor  # (batch, heads, length, head)
+
+
+class Family:
+    """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
+
+    def encoders(self, base: Any) -> list[Any]:
+        """The modules of encoders 1 to L, in order; a shared module appears once per use."""
+        return list(base.encoder.layer)
+
+    def embed(self, base: Any, inputs: Inputs) -> Tensor:
+        """Embed the words: (batch, length, hidden)."""
+        raise NotImplementedError
+
+    def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Any:
+        """Whatever depends on position, for the whole input; `None` if positions are only embedded."""
+        return None
+
+    def project(
+        self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
+    ) -> Projections:
+        """Project the word-vectors (batch, length, hidden).
+
+        asking: (batch, queries), the rows that ask, or None if all do. positions: (batch, length).
+        """
+        raise NotImplementedError
+
+    def scale(self, encoder: Any, query: Tensor) -> float:
+        """The factor on the dot products."""
+        return float(query.shape[-1] ** -0.5)
+
+    def bias(
+        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
+    ) -> Tensor | None:
+        """What is added to the scaled dot products, from the words' own positions in the input.
+
+        asking: (batch, queries) and positions: (batch, length), the positions of queries and keys.
+        Returns a tensor that broadcasts to (batch, heads, queries, length), or None.
+        """
+        return None
+
+    def dropout(self, encoder: Any) -> float:
+        """The dropout on attention probabilities while training."""
+        raise NotImplementedError
+
+    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
+        """Project, add and normalise the mixed values: the output of the self-attention module."""
+        raise NotImplementedError
+
+    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
+        """The feed-forward network with its residual."""
+        raise NotImplementedError
+
+    def after_first(self, base: Any, context: Any, hidden: Tensor, positions: Tensor) -> Tensor:
+        """What a family does once, behind encoder 1."""
+        return hidden
+
+    def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The final states and, if the model has a pooler, the pooled CLS."""
+        pooler = getattr(base, "pooler", None)
+        return hidden, None if pooler is None else pooler(hidden)
+
+    def reads_cls_only(self, model: Any) -> bool:
+        """Whether this head, a class of transformers itself, reads nothing but row 0."""
+        return type(model).__name__.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+
+
+def split_heads(projected: Tensor, head_size: int) -> Tensor:
+    """(batch, length, heads * head) -> (batch, heads, length, head)."""
+    return projected.view(*projected.shape[:-1], -1, head_size).transpose(1, 2)
+
+
+def project_with(
+    query: nn.Module, key: nn.Module, value: nn.Module, hidden: Tensor, asking: Tensor | None, head_size: int
+) -> Projections:
+    """Project with three separate linear layers; only the rows that ask get a query."""
+    queries = hidden if asking is None else extract(hidden, asking)
+    return Projections(
+        split_heads(query(queries), head_size),
+        split_heads(key(hidden), head_size),
+        split_heads(value(hidden), head_size),
+    )
+
+
+def distances(asking: Tensor, positions: Tensor) -> Tensor:
+    """Signed distance, query minus key: (batch, queries), (batch, length) -> (batch, queries, length)."""
+    return asking[:, :, None] - positions[:, None, :]
+
+
+def mask_value(like: Tensor) -> float:
+    """What hides a key: the least finite number, so that a row with no visible key stays finite."""
+    return torch.finfo(like.dtype).min

@@ -1,0 +1,92 @@
+"""DeBERTa-v2 and v3: disentangled attention over relative positions, an optional convolution."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers.activations import ACT2FN
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+
+from powerbert.elimination.extract import extract
+from powerbert.modeling.families.base import Inputs, Projections, distances, project_with, split_heads
+from powerbert.modeling.families.bert import Bert
+
+
+class Relative(NamedTuple):
+    """What DeBERTa knows of positions."""
+
+    buckets: Tensor  # (2 * length - 1,), the bucket of each distance query minus key
+    embeddings: Tensor | None  # (2 * span, hidden), of the buckets
+    convolved: Tensor | None  # (batch, length, hidden), the convolution of the embedded words
+
+
+class DebertaV2(Bert):
+    """DeBERTa-v2: content attends to position and position to content, by the distance in the input."""
+
+    def embed(self, base: Any, inputs: Inputs) -> Tensor:
+        """Embed; PAD is zeroed, as in the stock model."""
+        given = inputs.given("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
+        embedded: Tensor = base.embeddings(mask=inputs.real, **given)
+        return embedded
+
+    def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Relative:
+        """Buckets of all distances, their embeddings, and the convolution that joins encoder 1."""
+        stack, length = base.encoder, hidden.shape[1]
+        buckets = torch.arange(1 - length, length, device=hidden.device)
+        if stack.relative_attention and stack.position_buckets > 0 and stack.max_relative_positions > 0:
+            buckets = make_log_bucket_position(buckets, stack.position_buckets, stack.max_relative_positions)
+        convolved = None
+        if stack.conv is not None:
+            convolved = stack.conv.conv(hidden.transpose(1, 2)).transpose(1, 2)
+            convolved = convolved.masked_fill(~inputs.real[..., None], 0)
+        return Relative(buckets.to(torch.long), stack.get_rel_embedding(), convolved)
+
+    def project(
+        self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
+    ) -> Projections:
+        """Three linear layers."""
+        own = encoder.attention.self
+        return project_with(
+            own.query_proj, own.key_proj, own.value_proj, hidden, asking, own.attention_head_size
+        )
+
+    def scale(self, encoder: Any, query: Tensor) -> float:
+        """One part of the scale for each kind of attention."""
+        kinds = sum(kind in encoder.attention.self.pos_att_type for kind in ("c2p", "p2c"))
+        return float((query.shape[-1] * (1 + kinds)) ** -0.5)
+
+    def bias(
+        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
+    ) -> Tensor | None:
+        """Content to position and position to content: (batch, heads, queries, length)."""
+        own = encoder.attention.self
+        if not own.relative_attention or not own.pos_att_type:
+            return None
+        query, key, _ = heads
+        span = own.pos_ebd_size
+        longest = (context.buckets.shape[0] - 1) // 2
+        bucket = context.buckets[distances(asking, positions) + longest]
+        index = (bucket + span).clamp(0, 2 * span - 1)[:, None].expand(-1, query.shape[1], -1, -1)
+        embeddings = own.pos_dropout(context.embeddings[: 2 * span])[None]
+
+        bias = query.new_zeros(())
+        if "c2p" in own.pos_att_type:
+            of_position = own.key_proj if own.share_att_key else own.pos_key_proj
+            towards = query @ split_heads(of_position(embeddings), own.attention_head_size).transpose(2, 3)
+            bias = bias + towards.gather(3, index)
+        if "p2c" in own.pos_att_type:
+            of_position = own.query_proj if own.share_att_key else own.pos_query_proj
+            towards = key @ split_heads(of_position(embeddings), own.attention_head_size).transpose(2, 3)
+            bias = bias + towards.gather(3, index.transpose(2, 3)).transpose(2, 3)
+        return bias * self.scale(encoder, query)
+
+    def after_first(self, base: Any, context: Any, hidden: Tensor, positions: Tensor) -> Tensor:
+        """The convolution of the embedded words joins the retained ones behind encoder 1."""
+        own = base.encoder.conv
+        if own is None:
+            return hidden
+        joined = ACT2FN[own.conv_act](own.dropout(extract(context.convolved, positions)))
+        out: Tensor = own.LayerNorm(hidden + joined)
+        return out

@@ -1,0 +1,80 @@
+"""ModernBERT: pre-norm encoders, rotary positions, local attention in most encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.models.modernbert.modeling_modernbert import apply_rotary_pos_emb
+
+from powerbert.elimination.extract import extract, extract_queries
+from powerbert.modeling.families.base import Family, Inputs, Projections, distances, mask_value, split_heads
+
+
+class ModernBert(Family):
+    """ModernBERT: rotary angles and sliding windows are those of the words' own positions."""
+
+    def encoders(self, base: Any) -> list[Any]:
+        """The layers sit on the model itself."""
+        return list(base.layers)
+
+    def embed(self, base: Any, inputs: Inputs) -> Tensor:
+        """Word embeddings alone; positions come with the rotary angles."""
+        embedded: Tensor = base.embeddings(**inputs.given("input_ids", "inputs_embeds"))
+        return embedded
+
+    def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """Cosines and sines (batch, length, head) of each kind of attention."""
+        batch, length = hidden.shape[:2]
+        places = inputs.position_ids
+        if places is None:
+            places = torch.arange(length, device=hidden.device)[None]
+        places = places.expand(batch, length)
+        return {kind: base.rotary_emb(hidden, places, kind) for kind in set(base.config.layer_types)}
+
+    def project(
+        self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
+    ) -> Projections:
+        """One fused layer, all rows at once; queries and keys turn by the angles of their positions."""
+        own = encoder.attn
+        query, key, value = own.Wqkv(encoder.attn_norm(hidden)).chunk(3, dim=-1)
+        cos, sin = (extract(table, positions) for table in context[encoder.attention_type])
+        query, key, value = (split_heads(part, own.head_dim) for part in (query, key, value))
+        query, key = apply_rotary_pos_emb(query, key, cos, sin)
+        return Projections(query if asking is None else extract_queries(query, asking), key, value)
+
+    def bias(
+        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
+    ) -> Tensor | None:
+        """A window around each word's own position in encoders of local attention."""
+        if encoder.attn.sliding_window is None:
+            return None
+        outside = distances(asking, positions).abs() >= encoder.attn.sliding_window
+        open_window = torch.zeros_like(outside, dtype=heads.key.dtype)
+        return open_window.masked_fill(outside, mask_value(heads.key))[:, None]
+
+    def dropout(self, encoder: Any) -> float:
+        """Read it off the attention module."""
+        return float(encoder.attn.attention_dropout)
+
+    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
+        """Dense, dropout, add."""
+        attended: Tensor = residual + encoder.attn.out_drop(encoder.attn.Wo(mixed))
+        return attended
+
+    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
+        """Norm, feed forward, add."""
+        out: Tensor = attended + encoder.mlp(encoder.mlp_norm(attended))
+        return out
+
+    def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One last norm."""
+        return base.final_norm(hidden), None
+
+    def reads_cls_only(self, model: Any) -> bool:
+        """Sequence classification with CLS pooling; multiple choice looks CLS up in the caller's layout."""
+        return (
+            type(model).__name__ == "ModernBertForSequenceClassification"
+            and model.config.classifier_pooling == "cls"
+        )

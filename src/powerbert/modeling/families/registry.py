@@ -1,0 +1,44 @@
+"""Which adapter serves which model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from powerbert.errors import UnsupportedModelError
+from powerbert.modeling.families.albert import Albert
+from powerbert.modeling.families.base import Family
+from powerbert.modeling.families.bert import Bert, Electra
+from powerbert.modeling.families.deberta_v2 import DebertaV2
+from powerbert.modeling.families.distilbert import DistilBert
+from powerbert.modeling.families.modernbert import ModernBert
+from powerbert.modeling.families.mpnet import MPNet
+
+FAMILIES: dict[str, Family] = {
+    "bert": Bert(),
+    "albert": Albert(),
+    "roberta": Bert(),
+    "xlm-roberta": Bert(),
+    "distilbert": DistilBert(),
+    "electra": Electra(),
+    "mpnet": MPNet(),
+    "modernbert": ModernBert(),
+    "deberta-v2": DebertaV2(),
+}
+"""By `config.model_type`."""
+
+
+def family_of(model: Any) -> Family:
+    """Find the adapter of a model, or refuse with the list of supported families."""
+    model_type = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    if model_type not in FAMILIES:
+        raise UnsupportedModelError(
+            "elimination does not know this family of models",
+            got=model_type,
+            rule="supported are " + ", ".join(FAMILIES),
+            remedy="docs/add-a-family.md shows how to add one",
+        )
+    if getattr(model.config, "is_decoder", False):
+        raise UnsupportedModelError(
+            "elimination serves encoders", got="a decoder (config.is_decoder)", remedy="set is_decoder=False"
+        )
+    return FAMILIES[model_type]

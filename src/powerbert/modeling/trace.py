@@ -1,0 +1,85 @@
+"""Which words survived where.
+
+Paper: Anecdotal Examples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.forward import run
+from powerbert.modeling.text import encode_texts
+from powerbert.retention import RetentionConfiguration
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The words of one input and those that each encoder retained."""
+
+    tokens: tuple[str, ...]
+    """Word pieces in order, special ones included, PAD left out."""
+    retained: tuple[tuple[int, ...], ...]
+    """For encoder j = 1..L, ascending indices into `tokens`."""
+    retention: RetentionConfiguration
+    strategy: str
+    label: str | None = None
+    """The predicted label; None for a model without a classifier."""
+    score: float | None = None
+
+    def words(self, encoder: int) -> list[str]:
+        """The word pieces that encoder j (from 1) retained."""
+        return [self.tokens[i] for i in self.retained[encoder - 1]]
+
+
+def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -> Trace:
+    """Run one text and tell which words each encoder retained."""
+    elimination = elimination_of(model)
+    if elimination is None:
+        raise UnsupportedModelError(
+            "the model eliminates nothing", remedy="call powerbert.apply with a retention configuration"
+        )
+    if not text.strip():
+        raise PowerBertError("the text is empty", remedy="give at least one word")
+    batch = encode_texts(tokenizer, [text], None if text_pair is None else [text_pair], elimination.retention)
+    (retained,) = retained_positions(model, batch)
+    tokens = tuple(tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist()))
+    label, score = _prediction(model, batch)
+    return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score)
+
+
+@torch.no_grad()
+def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple[int, ...], ...]]:
+    """For each input of a padded batch and each encoder, the retained positions in the caller's layout."""
+    base, elimination = base_of(model), elimination_of(model)
+    if elimination is None:
+        raise UnsupportedModelError("the model eliminates nothing", remedy="call powerbert.apply first")
+    training = model.training
+    arranged, encoded = run(base.eval(), elimination, dict(batch), record_retained=True)
+    base.train(training)
+    per_encoder = [_by_input(arranged.places, *retained) for retained in encoded.retained]
+    return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
+
+
+def _by_input(places: Tensor, positions: Tensor, lengths: Tensor) -> list[tuple[int, ...]]:
+    """Positions (batch, width) and lengths (batch,) as one ascending tuple per input."""
+    rows = places.gather(1, positions).tolist()
+    return [tuple(sorted(row[:length])) for row, length in zip(rows, lengths.tolist(), strict=True)]
+
+
+@torch.no_grad()
+def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float | None]:
+    logits = getattr(model(**batch), "logits", None)
+    if logits is None or logits.dim() != 2:
+        return None, None
+    if logits.shape[1] == 1:  # regression
+        return None, float(logits[0, 0])
+    probabilities = logits[0].softmax(dim=-1)
+    best = int(probabilities.argmax())
+    return str(model.config.id2label.get(best, best)), float(probabilities[best])

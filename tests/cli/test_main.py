@@ -1,0 +1,165 @@
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+from typer.testing import CliRunner
+
+import powerbert
+from powerbert.cli import main as module
+from powerbert.cli.main import main, make_app
+from powerbert.cli.output import check_target, write_json, write_text
+from powerbert.errors import PowerBertError
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Put a command `broken` into the app; its body is what the test assigns to `body`."""
+    home = types.ModuleType("powerbert.cli.broken")
+    home.__spec__ = types.SimpleNamespace()
+
+    def broken() -> None:
+        home.body()
+
+    home.broken = broken
+    monkeypatch.setitem(sys.modules, "powerbert.cli.broken", home)
+    monkeypatch.setattr(module, "COMMANDS", ("explain", "broken"))
+    return home
+
+
+def exit_code(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code
+
+
+def test_help_lists_the_commands():
+    result = CliRunner().invoke(make_app(), ["--help"])
+    assert result.exit_code == 0
+    assert "explain" in result.output
+
+
+def test_version_is_the_package_s(capsys):
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"powerbert {powerbert.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["explain"], []])
+def test_wrong_usage_exits_with_2(arguments, capsys):
+    assert exit_code(*arguments) == 2
+
+
+def test_a_user_s_mistake_is_one_line_on_standard_error_and_exit_code_2(command, capsys):
+    def mistake():
+        raise PowerBertError("the text\nis empty", got="x\ny", remedy="give one")
+
+    command.body = mistake
+    assert exit_code("broken") == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == "powerbert: error: the text is empty; got 'x\\ny'; give one\n"
+
+
+def test_an_interruption_exits_with_130_and_says_nothing(command, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    command.body = interrupted
+    assert exit_code("broken") == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bug_shows_its_traceback(command):
+    def bug():
+        raise RuntimeError("a bug")
+
+    command.body = bug
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["broken"])
+
+
+def test_without_the_extra_one_line_names_the_pip_command(monkeypatch, capsys):
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert exit_code("--help") == 2
+    error = capsys.readouterr().err
+    assert 'pip install "powerbert[cli]"' in error
+    assert error.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_met_with_silence():
+    read, write = os.pipe()
+    os.close(read)
+    program = "from powerbert.cli.main import main; main(['--help'])"
+    with os.fdopen(write, "wb") as closed:
+        result = subprocess.run([sys.executable, "-c", program], stdout=closed, stderr=subprocess.PIPE)
+    assert result.stderr == b""
+    assert result.returncode == 1
+
+
+def test_help_imports_neither_torch_nor_transformers():
+    program = (
+        "import sys; from powerbert.cli.main import main\n"
+        "try: main(['explain', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(bool({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
+
+
+# ---- output ------------------------------------------------------------------------------
+
+
+def test_json_goes_to_a_file_as_utf_8_and_to_standard_output_for_a_dash(tmp_path, capsys):
+    write_json(str(tmp_path / "a.json"), {"word": "Ġgood"})
+    write_json("-", {"word": 1})
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "word": "Ġgood"\n}\n'
+    assert capsys.readouterr().out == '{\n  "word": 1\n}\n'
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path):
+    file = tmp_path / "a.html"
+    file.write_text("old")
+    file.chmod(0o640)
+    write_text(str(file), "new", "--html")
+    assert file.read_text() == "new"
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_a_new_file_has_the_permissions_that_the_user_s_umask_gives(tmp_path):
+    (tmp_path / "usual").touch()
+    write_text(str(tmp_path / "new"), "x", "--html")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    file = tmp_path / "a.html"
+    file.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(PowerBertError, match=r"--html cannot be written.*No space left"):
+        write_text(str(file), "new", "--html")
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_a_symbolic_link_stays_one_and_a_device_is_written_to(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_text(str(tmp_path / "link"), "x", "--html")
+    write_text(os.devnull, "x", "--html")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "x"
+    assert not os.path.isfile(os.devnull)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"), [("", "is not a file"), (".", "is not a file"), ("nope/a.html", "does not exist")]
+)
+def test_a_folder_or_a_missing_parent_is_refused(target, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PowerBertError, match=message):
+        check_target(target, "--html")
