@@ -31,7 +31,8 @@ def arms(batch: int, length: int) -> dict[str, Callable[[], object]]:
     weights = BertForSequenceClassification(config).state_dict()
     counts = [max(1, round(count * length / 128)) for count in PAPER]
     retention = powerbert.RetentionConfiguration.absolute(counts, max_length=length)
-    inputs = {"input_ids": torch.randint(1000, 30000, (batch, length)), "attention_mask": torch.ones(batch, length)}
+    words = torch.randint(1000, 30000, (batch, length))
+    inputs = {"input_ids": words, "attention_mask": torch.ones_like(words)}
 
     def arm(savings: powerbert.Savings | None) -> Callable[[], object]:
         model = BertForSequenceClassification(config)
@@ -74,7 +75,8 @@ def measure(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, dic
 
 def main() -> None:
     """Print the table and the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=20)
@@ -84,7 +86,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     figures = measure(arms(options.batch, options.length), options.rounds)
     reference = figures["untouched (SDPA)"]
-    print(f"BERT-base, fp32, {options.batch} x {options.length}, {options.threads} threads, {options.rounds} rounds")
+    shape = f"{options.batch} x {options.length}"
+    print(f"BERT-base, fp32, {shape}, {options.threads} threads, {options.rounds} rounds")
     print(f"{'arm':<18}{'wall ms':>10}{'iqr':>8}{'cpu ms':>10}{'speed-up':>10}{'by cpu':>8}")
     for name, row in figures.items():
         row["speedup"] = reference["wall_ms"] / row["wall_ms"]
@@ -94,7 +97,7 @@ def main() -> None:
             f"{row['speedup']:>10.2f}{row['cpu_speedup']:>8.2f}"
         )
     if options.json:
-        record = {"options": vars(options), "machine": platform.processor() or platform.machine(), "arms": figures}
+        record = {"options": vars(options), "machine": platform.machine(), "arms": figures}
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=2)
 

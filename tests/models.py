@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -46,22 +48,29 @@ DISTILBERT_NAMES = dict(
 )
 
 
-def tiny(
-    family: str, head: str = "ForSequenceClassification", seed: int = 0, **changes: Any
-) -> PreTrainedModel:
-    """A tiny random model in eval mode; weights are wide enough that attention is far from uniform."""
+@lru_cache(maxsize=64)
+def _built(family: str, head: str, seed: int, changes: tuple[tuple[str, Any], ...]) -> PreTrainedModel:
     name, extra = FAMILIES[family]
-    sizes = SIZES | extra | changes
+    sizes = SIZES | extra | dict(changes)
     if family == "distilbert":
         sizes = {DISTILBERT_NAMES.get(key, key): value for key, value in sizes.items()}
-    config = getattr(transformers, f"{name}Config")(num_labels=3, **sizes)
+    config = getattr(transformers, f"{name}Config")(
+        num_labels=2 if head == "ForQuestionAnswering" else 3, **sizes
+    )
     torch.manual_seed(seed)
     model = getattr(transformers, f"{name}{head}")(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.normal_(std=0.3)
+                parameter.normal_(std=0.2)
     return model
+
+
+def tiny(
+    family: str, head: str = "ForSequenceClassification", seed: int = 0, **changes: Any
+) -> PreTrainedModel:
+    """A tiny random model in eval mode; weights are wide enough that attention is far from uniform."""
+    return copy.deepcopy(_built(family, head, seed, tuple(sorted(changes.items()))))
 
 
 def batch_of(

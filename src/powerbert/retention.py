@@ -45,6 +45,8 @@ class RetentionConfiguration:
     """N of an absolute configuration; None marks a relative one."""
 
     def __post_init__(self) -> None:
+        if not self.values:
+            raise RetentionError("the retention configuration is empty", rule="one entry per encoder")
         limit = SCALE if self.max_length is None else self.max_length
         if not 1 <= limit <= MAX_LENGTH:
             raise RetentionError(
@@ -216,7 +218,7 @@ class RetentionConfiguration:
 
 
 def _numbered(values: Iterable[Any]) -> list[tuple[int, Any]]:
-    """Number the entries from 1, refusing an empty, endless or scalar sequence."""
+    """Number the entries from 1, refusing an endless or scalar sequence."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise RetentionError(
             "a retention configuration is a sequence of numbers", got=values, remedy="use parse for text"
@@ -230,8 +232,6 @@ def _numbered(values: Iterable[Any]) -> list[tuple[int, Any]]:
                 rule="one entry per encoder",
             )
         entries.append((j, value))
-    if not entries:
-        raise RetentionError("the retention configuration is empty", rule="one entry per encoder")
     return entries
 
 

@@ -52,7 +52,6 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         name="powerbert",
         help="The same BERT-family classifier, several times faster, by progressive word-vector elimination.",
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -66,8 +65,7 @@ def make_app() -> typer.Typer:
         pass
 
     for name in COMMANDS:
-        if find_spec(f"powerbert.cli.{name}"):
-            app.command(name)(getattr(import_module(f"powerbert.cli.{name}"), name))
+        app.command(name)(getattr(import_module(f"powerbert.cli.{name}"), name))
     return app
 
 
@@ -78,10 +76,11 @@ def _run(arguments: Sequence[str]) -> int:
 
     command = typer.main.get_command(make_app())
     try:
-        command.main(args=list(arguments), prog_name="powerbert")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    return 0
+        code = command.main(args=list(arguments) or ["--help"], prog_name="powerbert", standalone_mode=False)
+    except typer.exceptions.TyperException as error:  # a wrong flag or value: our own one line
+        remedy = "powerbert COMMAND --help shows what there is"
+        raise PowerBertError(error.format_message().rstrip("."), remedy=remedy) from None
+    return code if isinstance(code, int) else 0
 
 
 def _show_version(asked: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MethodType
+from functools import partial
 from typing import Any, TypeVar
 
 from powerbert.elimination.selection import STRATEGIES, Scoring
@@ -87,9 +87,10 @@ def search_with(model: Model, soft_extract: Any) -> Model:
 
 
 def _attach(base: Any, elimination: Elimination) -> None:
-    # On the instance, not the class: other models stay untouched, and deepcopy and pickle follow.
+    # On the instance, not the class, so that other models stay untouched. A partial, not a bound
+    # method, which pickle would look up by name on the class and find the stock forward.
     setattr(base, forward.ATTRIBUTE, elimination)
-    base.forward = MethodType(forward.forward, base)
+    base.forward = partial(forward.forward, base)
 
 
 def base_of(model: Any) -> Any:

@@ -52,7 +52,8 @@ _IGNORED = {"dtype", "torch_dtype", "attn_implementation", "experts_implementati
 _FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _BYTES = _FLOATS | {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _RENAMED = {"gamma": "weight", "beta": "bias"}  # of LayerNorm, in files converted from TensorFlow
-_LEGACY_BUFFERS = r"(^|\.)(position_ids|token_type_ids)$"
+# What older or pretrained files hold beside the model: buffers, and heads of pretraining.
+_LEFTOVERS = r"(^|\.)(position_ids|token_type_ids)$|^cls\.|^(bert\.)?pooler\."
 _AGAIN = "copy or save the model again"
 _OFFLINE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
@@ -149,15 +150,12 @@ def _build_empty(path: Path, model_class: Any, data: Mapping[str, Any], header: 
         layers = config.num_hidden_groups * config.inner_group_num
     if layers > len(header):  # building a thousand layers takes seconds even without memory
         got = f"{layers} layers, {len(header)} tensors"
-        raise _bad(f"num_hidden_layers in {path} is too high", "each layer has tensors of its own", got)
+        raise _bad(f"num_hidden_layers in {path} does not fit the weights", "a layer has tensors", got)
     options = {}
     if "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         options["add_pooling_layer"] = any(name.startswith("pooler.") for name in header)
-    sketch = copy.deepcopy(config)
-    if hasattr(sketch, "sinusoidal_pos_embds"):
-        sketch.sinusoidal_pos_embds = False  # a Python loop over positions; the shape is the same without
     with torch.device("meta"):
-        return model_class(sketch, **options), config, options
+        return model_class(copy.deepcopy(config), **options), config, options
 
 
 def _check_weights(folder: Path, model: PreTrainedModel, header: Header) -> None:
@@ -168,11 +166,11 @@ def _check_weights(folder: Path, model: PreTrainedModel, header: Header) -> None
     rule = f"the file holds the weights of {type(model).__name__} as {CONFIG} describes it, and nothing else"
     if absent := needed.keys() - found.keys() - _tied(model, found.keys()):
         raise _bad(f"the weights in {folder} lack {_names(absent)}", rule)
-    ignored = re.compile("|".join([_LEGACY_BUFFERS, *(model._keys_to_ignore_on_load_unexpected or ())]))
+    ignored = re.compile("|".join([_LEFTOVERS, *(model._keys_to_ignore_on_load_unexpected or ())]))
     unexpected = {name for name in found.keys() - needed.keys() if not ignored.search(name)}
     if unexpected or len(found) < len(header):
-        remedy = "load the class you mean and save it with save_pretrained"
-        raise _bad(f"the weights in {folder} have unexpected {_names(unexpected)}", rule, remedy=remedy)
+        names = _names(unexpected or header.keys() - found.keys())  # or one weight under two names
+        raise _bad(f"the weights in {folder} have unexpected {names}", rule, remedy="save the class you mean")
     for name in needed.keys() & found.keys():
         shape, is_float = list(needed[name].shape), needed[name].is_floating_point()
         dtype, stored = found[name]["dtype"], found[name]["shape"]
@@ -191,11 +189,13 @@ def _tied(model: PreTrainedModel, found: Collection[str]) -> set[str]:
 def _load(folder: Path, model_class: Any, config: Any, options: dict[str, Any]) -> PreTrainedModel:
     """Load checked weights, and check once more what only the loaded model shows."""
     options = {**options, **_OFFLINE, "use_safetensors": True, "output_loading_info": True}
-    # `config` is the one that was checked: config.json is not read again
     loaded, info = model_class.from_pretrained(str(folder), config=config, dtype=torch.float32, **options)
     if wrong := {*info["missing_keys"], *map(str, info["mismatched_keys"])}:
         raise _bad(f"the weights in {folder} lack {_names(wrong)}", "every weight is in the file")
     model: PreTrainedModel = loaded.to("cpu").eval()
+    # An fp32 file stays mapped: a later write to it would show, and its odd addresses change last bits.
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise _bad(f"the tensor {name} in {folder} is not finite", "no weight is NaN or infinite in fp32")
@@ -209,8 +209,8 @@ def _read_weights(folder: Path) -> Header:
     if (folder / INDEX).is_file():
         return _read_shards(folder)
     pickles = _names(path.name for path in folder.glob("*.bin"))
-    rule = "pickles can run code and are never loaded" if pickles else "weights are safetensors"
-    raise _bad(f"{folder} has no {WEIGHTS}", rule, pickles or ..., "save the model with save_pretrained")
+    rule = f"pickles ({pickles}) can run code and are never loaded" if pickles else "weights are safetensors"
+    raise _bad(f"{folder} has no {WEIGHTS}", rule, remedy="save the model with save_pretrained")
 
 
 def _read_shards(folder: Path) -> Header:
@@ -268,7 +268,7 @@ def _read_json(path: Path, limit: int) -> dict[str, Any]:
     data = _parse_json(path, text)
     for key, rule in _REFUSED.items():
         if data.get(key) is not None:
-            raise _bad(f"{path} has {key}", rule)
+            raise _bad(f"{path} has {key}", rule, remedy="save a plain transformers model")
     return data
 
 
@@ -315,6 +315,9 @@ def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError:
+        if not path.is_dir():  # some file systems cannot flush a folder
+            raise
     finally:
         os.close(handle)
 

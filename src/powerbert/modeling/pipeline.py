@@ -8,23 +8,21 @@ from typing import Any
 from transformers import TextClassificationPipeline
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling.apply import retention_of
 from powerbert.modeling.storage import load
-from powerbert.modeling.text import clean, max_length_of
+from powerbert.modeling.text import clean, longest_input, tokenizer_options
 
 
-class Classifier(TextClassificationPipeline):  # type: ignore[misc]
+class Classifier(TextClassificationPipeline):
     """transformers' pipeline with the text made safe first and truncated to N."""
 
-    def preprocess(self, inputs: Any, **tokenizer_kwargs: Any) -> Any:
+    def preprocess(self, input_: Any, **preprocess_parameters: Any) -> Any:
         """Cap the characters, then tokenise without reading special tokens out of the text."""
-        limit = max_length_of(self.tokenizer, retention_of(self.model))
-        if isinstance(inputs, dict):
-            inputs = {name: clean(text, limit) for name, text in inputs.items()}
-        elif isinstance(inputs, str):
-            inputs = clean(inputs, limit)
-        options = {"truncation": True, "max_length": limit, "split_special_tokens": True}
-        return super().preprocess(inputs, **(options | tokenizer_kwargs))
+        limit = longest_input(self.model, self.tokenizer)
+        if isinstance(input_, dict):
+            input_ = {name: clean(text, limit) for name, text in input_.items()}
+        elif isinstance(input_, str):
+            input_ = clean(input_, limit)
+        return super().preprocess(input_, **(tokenizer_options(limit) | preprocess_parameters))
 
 
 def pipeline(folder: str | Path, engine: str = "torch", precision: str = "fp32") -> Classifier:
@@ -39,4 +37,4 @@ def pipeline(folder: str | Path, engine: str = "torch", precision: str = "fp32")
             got=type(model).__name__,
             remedy="fine-tune the model first, or call the model itself",
         )
-    return Classifier(model=model, tokenizer=tokenizer)
+    return Classifier(model=model, tokenizer=tokenizer)  # type: ignore[no-untyped-call]

@@ -32,6 +32,8 @@ class Trace:
     label: str | None = None
     """The predicted label; None for a model without a classifier."""
     score: float | None = None
+    truncated: bool = False
+    """Whether the text was longer than the model reads."""
 
     def words(self, encoder: int) -> list[str]:
         """The word pieces that encoder j (from 1) retained."""
@@ -47,11 +49,12 @@ def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -
         )
     if not text.strip():
         raise PowerBertError("the text is empty", remedy="give at least one word")
-    batch = encode_texts(tokenizer, [text], None if text_pair is None else [text_pair], elimination.retention)
+    batch = encode_texts(model, tokenizer, [text], None if text_pair is None else [text_pair])
     (retained,) = retained_positions(model, batch)
     tokens = tuple(tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist()))
     label, score = _prediction(model, batch)
-    return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score)
+    truncated = bool(batch.encodings[0].overflowing)
+    return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score, truncated)
 
 
 @torch.no_grad()

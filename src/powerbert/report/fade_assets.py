@@ -10,7 +10,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #13110d; --surface: #1c1914; --ink: #f3eee2; --muted: #a89f8c; --line: #363026; --cell: #26221a;
-    --glow: #b46a00; --glow-soft: #4a3310; --strong: #f7b84b; --faint: .3;
+    --glow: #9c5c00; --glow-soft: #4a3310; --strong: #f7b84b; --faint: .3;
   }
 }
 * { box-sizing: border-box; }

@@ -23,6 +23,7 @@ from powerbert.report.words import (
     processed,
     readable,
     reduction,
+    sentence,
     survivors,
     trace_json,
     verdict,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from powerbert.modeling.trace import Trace
 
 LARGE_TYPE = 60  # a sentence of so many word-vectors is set large
+NAMED = 4  # so many survivors are named beside their number
 TALL = 60  # a grid of more rows scrolls within its own frame
 
 
@@ -107,14 +109,15 @@ def _header(trace: Trace, words: tuple[Word, ...], last: tuple[int, ...], name: 
 def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
     with_elimination, without = processed(trace)
     ends = survivors(trace)
+    named = f": {escape(sentence(words, ends))}" if len(ends) <= NAMED else ""
     facts = [
         ("Predicted", *_prediction(trace)),
         ("Word-vectors processed", f"{with_elimination:,}", f"of {without:,}"),
         (f"Over {_encoders(trace)}", f"{reduction(trace):.1f}&times;", "fewer"),
-        ("Survive to the end", f"{len(ends)}", f"of {len(words)}"),
+        ("Survive to the end", f"{len(ends)}", f"of {len(words)}{named}"),
     ]
     cells = [
-        f'<div><dt>{term}</dt><dd><strong dir="auto">{value}</strong> {more}</dd></div>'
+        f'<div><dt>{term}</dt><dd dir="auto"><strong>{value}</strong> {more}</dd></div>'
         for term, value, more in facts
         if value
     ]

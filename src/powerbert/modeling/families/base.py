@@ -40,6 +40,10 @@ class Projections(NamedTuple):
 class Family:
     """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
 
+    def longest(self, config: Any) -> int:
+        """The longest input the positions of this model reach."""
+        return int(config.max_position_embeddings)
+
     def encoders(self, base: Any) -> list[Any]:
         """The modules of encoders 1 to L, in order; a shared module appears once per use."""
         return list(base.encoder.layer)

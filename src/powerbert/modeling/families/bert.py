@@ -44,6 +44,14 @@ class Bert(Family):
         return super().reads_cls_only(model) or type(model).__name__ == "BertForNextSentencePrediction"
 
 
+class Roberta(Bert):
+    """RoBERTa and XLM-R: positions are counted from behind the PAD's own."""
+
+    def longest(self, config: Any) -> int:
+        """The table of positions starts with those of PAD and what stands before it."""
+        return super().longest(config) - int(config.pad_token_id) - 1
+
+
 class Electra(Bert):
     """ELECTRA: embeddings may be narrower than the encoders; its summary may read another row."""
 

@@ -1,4 +1,4 @@
-"""MPNet: BERT with a relative position bias shared by all encoders."""
+"""MPNet: RoBERTa with a relative position bias shared by all encoders."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from powerbert.modeling.families.base import Inputs, Projections, distances, project_with
-from powerbert.modeling.families.bert import Bert
+from powerbert.modeling.families.bert import Roberta
 
 
-class MPNet(Bert):
+class MPNet(Roberta):
     """MPNet: the bias of a pair of words depends on their distance in the input, retained or not."""
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from powerbert.errors import UnsupportedModelError
 from powerbert.modeling.families.albert import Albert
 from powerbert.modeling.families.base import Family
-from powerbert.modeling.families.bert import Bert, Electra
+from powerbert.modeling.families.bert import Bert, Electra, Roberta
 from powerbert.modeling.families.deberta_v2 import DebertaV2
 from powerbert.modeling.families.distilbert import DistilBert
 from powerbert.modeling.families.modernbert import ModernBert
@@ -16,8 +16,8 @@ from powerbert.modeling.families.mpnet import MPNet
 FAMILIES: dict[str, Family] = {
     "bert": Bert(),
     "albert": Albert(),
-    "roberta": Bert(),
-    "xlm-roberta": Bert(),
+    "roberta": Roberta(),
+    "xlm-roberta": Roberta(),
     "distilbert": DistilBert(),
     "electra": Electra(),
     "mpnet": MPNet(),

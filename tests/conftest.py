@@ -1,0 +1,30 @@
+"""Test environment: offline, and safe on machines that advertise AMX but cannot run it."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("powerbert", deadline=None, max_examples=60)
+settings.load_profile("powerbert")
+
+torch.set_num_threads(1)  # tiny models; a spinning second thread only slows a busy machine
+
+SHARED = Path(os.environ.get("POWERBERT_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real weights and data; never copied into the project."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no real weights and data at {SHARED}; set POWERBERT_SHARED")
+    return SHARED

@@ -1,0 +1,145 @@
+"""save and load: what a folder carries, and that damage is found."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import torch
+from models import batch_of, tiny
+from texts import tokenizer_for
+from transformers import AutoModelForSequenceClassification
+
+import powerbert
+from powerbert import RetentionConfiguration, Scoring
+from powerbert.errors import ModelFolderError, PowerBertError
+from powerbert.modeling.apply import elimination_of, retention_of
+
+RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
+
+
+@torch.no_grad()
+def logits(model, batch):
+    return model(**batch).logits
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = powerbert.apply(tiny("bert"), RELATIVE, "rand-ws", scoring=Scoring(exclude_self=True, seed=3))
+    powerbert.save(model, tokenizer_for(), tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    "family", ["bert", "albert", "roberta", "distilbert", "mpnet", "modernbert", "deberta-v2"]
+)
+def test_a_saved_model_answers_the_same_after_loading(tmp_path, family):
+    model = powerbert.apply(tiny(family), RELATIVE)
+    batch = batch_of([13, 7], pad=model.config.pad_token_id or 0)
+    powerbert.save(model, tokenizer_for(), tmp_path / "model")
+    loaded, tokenizer = powerbert.load(tmp_path / "model")
+    assert torch.equal(logits(loaded, batch), logits(model, batch))
+    assert list(loaded.state_dict()) == list(model.state_dict())
+    assert tokenizer("good film")["input_ids"] == tokenizer_for()("good film")["input_ids"]
+
+
+def test_loading_applies_what_was_saved_and_says_so(folder, caplog):
+    with caplog.at_level(logging.INFO, "powerbert"):
+        model, _ = powerbert.load(folder)
+    elimination = elimination_of(model)
+    assert elimination.retention == RELATIVE
+    assert elimination.strategy == "rand-ws"
+    assert elimination.scoring == Scoring(exclude_self=True, seed=3)
+    assert "elimination applied, rand-ws, retention 0.9,0.6,0.4,0.1" in caplog.text
+
+
+def test_the_folder_says_what_it_carries(folder):
+    manifest = json.loads((folder / "powerbert.json").read_text())
+    assert manifest["elimination"]["retention"] == {"kind": "relative", "fractions": [0.9, 0.6, 0.4, 0.1]}
+    assert manifest["elimination"]["strategy"] == "rand-ws"
+
+
+def test_a_plain_transformers_load_is_an_ordinary_model(folder):
+    plain = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert retention_of(plain) is None
+    batch = batch_of([13, 7])
+    assert torch.equal(logits(plain.eval(), batch), logits(tiny("bert"), batch))
+
+
+def test_a_model_without_elimination_saves_and_loads_as_it_is(tmp_path):
+    powerbert.save(tiny("bert"), tokenizer_for(), tmp_path / "plain")
+    assert retention_of(powerbert.load(tmp_path / "plain")[0]) is None
+
+
+def test_a_plain_transformers_folder_loads_without_elimination(tmp_path):
+    tiny("bert").save_pretrained(tmp_path)
+    tokenizer_for().save_pretrained(tmp_path)
+    assert retention_of(powerbert.load(tmp_path)[0]) is None
+
+
+def test_saving_again_replaces_the_model_and_spares_other_folders(folder, tmp_path):
+    model, tokenizer = powerbert.load(folder)
+    powerbert.save(powerbert.remove(model), tokenizer, folder)
+    assert retention_of(powerbert.load(folder)[0]) is None
+    other = tmp_path / "holiday"
+    other.mkdir()
+    (other / "photo.jpg").write_bytes(b"precious")
+    with pytest.raises(ModelFolderError, match="holiday"):
+        powerbert.save(model, tokenizer, other)
+    assert (other / "photo.jpg").read_bytes() == b"precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["holiday", "model"]
+
+
+def flip_a_bit(folder):
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
+def edit(**changes):
+    def change(folder):
+        path = folder / "powerbert.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def retention(value):
+    return edit(elimination={"retention": value, "strategy": "attn-ws", "scoring": {}})
+
+
+DAMAGE = {
+    "a flipped bit": flip_a_bit,
+    "a changed config": lambda folder: (folder / "config.json").write_text("{}"),
+    "a missing tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+    "a manifest that is not JSON": lambda folder: (folder / "powerbert.json").write_text("{"),
+    "a manifest of another shape": lambda folder: (folder / "powerbert.json").write_text("[]"),
+    "a huge manifest": lambda folder: (folder / "powerbert.json").write_text(" " * 2_000_000),
+    "a future format": edit(format=99),
+    "an unknown strategy": edit(
+        elimination={"retention": RELATIVE.to_json(), "strategy": "best-ws", "scoring": {}}
+    ),
+    "a rising retention": retention({"kind": "relative", "fractions": [0.1, 0.2, 0.3, 0.4]}),
+    "a retention of another depth": retention({"kind": "relative", "fractions": [0.5]}),
+    "a retention of NaN": retention({"kind": "relative", "fractions": [float("nan")] * 4}),
+    "no retention": edit(elimination={}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_folder_is_refused_in_one_line(folder, damage):
+    damage(folder)
+    with pytest.raises(PowerBertError) as error:
+        powerbert.load(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_peft_model_is_sent_back_to_be_merged(tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    lora = get_peft_model(tiny("bert"), LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"]))
+    with pytest.raises(PowerBertError, match="merge_and_unload"):
+        powerbert.save(lora, tokenizer_for(), tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,86 @@
+"""trace: words, labels, truncation, refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from models import tiny
+from texts import tokenizer_for
+
+import powerbert
+from powerbert import RetentionConfiguration
+from powerbert.errors import PowerBertError
+from powerbert.modeling.text import CHARACTERS_PER_TOKEN, clean, encode_texts, longest_input
+
+RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
+
+
+def test_a_trace_tells_the_words_of_each_encoder_and_the_label():
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), "the acting was very good")
+    assert trace.tokens == ("[CLS]", "the", "act", "##ing", "was", "very", "good", "[SEP]")
+    assert [len(row) for row in trace.retained] == [8, 5, 4, 1]
+    assert trace.words(4) == ["[CLS]"]
+    assert trace.label in ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert 1 / 3 <= trace.score <= 1
+    assert not trace.truncated
+
+
+def test_a_pair_of_texts_is_traced_as_one_input():
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), "good film", "bad film")
+    assert trace.tokens == ("[CLS]", "good", "film", "[SEP]", "bad", "film", "[SEP]")
+
+
+def test_a_model_without_a_classifier_has_no_label():
+    model = powerbert.apply(tiny("bert", "Model"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), "good film")
+    assert (trace.label, trace.score) == (None, None)
+
+
+def test_tracing_leaves_the_mode_of_the_model_alone():
+    model = powerbert.apply(tiny("bert"), RELATIVE).train()
+    powerbert.trace(model, tokenizer_for(), "good film")
+    assert model.training
+    assert model.bert.encoder.training
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_text_is_refused(text):
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    with pytest.raises(PowerBertError, match="empty"):
+        powerbert.trace(model, tokenizer_for(), text)
+
+
+def test_a_model_without_elimination_is_refused():
+    with pytest.raises(PowerBertError, match=r"powerbert\.apply"):
+        powerbert.trace(tiny("bert"), tokenizer_for(), "good film")
+
+
+def test_a_long_text_is_cut_to_what_the_model_reads_and_said_to_be():
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(10_000), "good film " * 100)
+    assert len(trace.tokens) == 40  # the positions of the model
+    assert trace.truncated
+    powerbert.apply(model, RetentionConfiguration.absolute((8, 8, 8, 8), 12))
+    assert len(powerbert.trace(model, tokenizer_for(), "good film " * 100).tokens) == 12
+
+
+def test_the_longest_input_of_roberta_leaves_room_for_its_offset():
+    model = tiny("roberta")
+    assert longest_input(model, tokenizer_for(10_000)) == 46
+    powerbert.apply(model, RELATIVE)
+    with torch.no_grad():
+        model(input_ids=torch.full((1, 46), 7))
+
+
+def test_text_cannot_spell_special_tokens():
+    batch = encode_texts(tiny("bert"), tokenizer_for(), ["good [SEP] film [PAD]"])
+    ids = batch["input_ids"][0].tolist()
+    assert ids.count(3) == 1
+    assert ids.count(0) == 0
+
+
+def test_text_is_capped_before_it_is_tokenised_and_surrogates_are_replaced():
+    assert len(clean("a" * 10**6, 40)) == 40 * CHARACTERS_PER_TOKEN
+    assert clean("bad \ud800 half", 40) == "bad ? half"
