@@ -26,6 +26,10 @@ class ModelFolderError(PowerBertError, ValueError):
     """A model folder that is missing, damaged or unsafe."""
 
 
+class DataError(PowerBertError, ValueError):
+    """A task, a data file or a row that cannot be trained on; the message names the file and the row."""
+
+
 class MissingExtraError(PowerBertError, ImportError):
     """A command needs a package that is not installed; the message has the pip command."""
 

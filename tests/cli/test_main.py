@@ -45,9 +45,18 @@ def test_version_is_the_package_s(capsys):
     assert capsys.readouterr().out == f"powerbert {powerbert.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["explain"], []])
-def test_wrong_usage_exits_with_2(arguments, capsys):
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["explain"], ["explain", "--model"]])
+def test_wrong_usage_is_one_line_and_exits_with_2(arguments, capsys):
     assert exit_code(*arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("powerbert: error: ")
+    assert output.err.count("\n") == 1
+
+
+def test_no_command_shows_the_help(capsys):
+    assert exit_code() == 0
+    assert "explain" in capsys.readouterr().out
 
 
 def test_a_user_s_mistake_is_one_line_on_standard_error_and_exit_code_2(command, capsys):

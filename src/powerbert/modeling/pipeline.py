@@ -15,7 +15,7 @@ from powerbert.modeling.text import clean, longest_input, tokenizer_options
 class Classifier(TextClassificationPipeline):
     """transformers' pipeline with the text made safe first and truncated to N."""
 
-    def preprocess(self, input_: Any, **preprocess_parameters: Any) -> Any:
+    def preprocess(self, input_: Any, **preprocess_parameters: Any) -> Any:  # type: ignore[override]
         """Cap the characters, then tokenise without reading special tokens out of the text."""
         limit = longest_input(self.model, self.tokenizer)
         if isinstance(input_, dict):
