@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: setup demo test check format clean
+.PHONY: setup demo test test-slow check format clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
 
 check: setup
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,17 @@ MAX_MANIFEST = 1 << 20
 logger = logging.getLogger(__name__)
 
 
-def save(model: Any, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """Write model, tokenizer and retention configuration to `folder`, all of it or nothing."""
+def save(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: str | Path,
+    *,
+    extra: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write model, tokenizer and retention configuration to `folder`, all of it or nothing.
+
+    `extra` are other files by name, such as a model card; loading does not look at them.
+    """
     if not isinstance(model, PreTrainedModel):
         raise UnsupportedModelError(
             "only a transformers model can be saved",
@@ -46,6 +56,8 @@ def save(model: Any, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> 
         tokenizer.save_pretrained(staging)
         manifest = {"format": FORMAT, "elimination": _to_json(elimination), "sha256": _digests(staging)}
         (staging / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        for name, content in (extra or {}).items():
+            (staging / name).write_bytes(content)
 
     write_folder(folder, write)
 

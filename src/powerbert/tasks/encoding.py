@@ -1,0 +1,137 @@
+"""Text to tokens for training: a split is tokenised once, without padding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow
+from datasets import Dataset
+
+from powerbert.errors import DataError
+from powerbert.modeling.text import clean, tokenizer_options
+from powerbert.tasks.lengths import LENGTHS
+from powerbert.tasks.provenance import describe, notes_of, source_of, unit_of
+from powerbert.tasks.sampling import subset
+from powerbert.tasks.task import CHOICES, Task
+
+BATCH = 1000
+TYPES = {"input_ids": pyarrow.int32(), "attention_mask": pyarrow.int8(), "token_type_ids": pyarrow.int8()}
+BLANK = re.compile("_+")
+
+Batch = Mapping[str, Sequence[Any]]
+Encoded = dict[str, list[Any]]
+
+
+def encode_split(dataset: Dataset, task: Task, tokenizer: Any, max_length: int) -> Dataset:
+    """Tokenise a normalised split to at most `max_length` (N) word-vectors per input.
+
+    Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if
+    used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
+    choice each column holds four sequences per row and `length` is the longest.
+    """
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=len(task.columns) > 1)
+    if room < 2:
+        raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
+    choices = task.kind == "multiple-choice"
+    tables = []
+    for batch in dataset.iter(batch_size=BATCH):
+        encoded = (
+            _encode_choices(batch, tokenizer, max_length)
+            if choices
+            else _encode_texts(batch, tokenizer, max_length)
+        )
+        tables.append(_table(encoded, batch, task, choices))
+    return describe(
+        Dataset(pyarrow.concat_tables(tables)), source_of(dataset), unit_of(dataset), notes_of(dataset)
+    )
+
+
+def measure_lengths(
+    dataset: Dataset, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0
+) -> list[int]:
+    """Word-vectors of each input, for `lengths.choose_max_length`; more than 512 counts as 512.
+
+    At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
+    every choice is an input.
+    """
+    part = subset(dataset, rows, seed) if rows < len(dataset) else dataset
+    encoded = encode_split(part, task, tokenizer, LENGTHS[-1])
+    if task.kind == "multiple-choice":
+        return [len(choice) for row in encoded["input_ids"][:] for choice in row]
+    lengths: list[int] = encoded["length"][:]
+    return lengths
+
+
+def question_and_option(question: str, option: str) -> str:
+    """The second text of a RACE choice: the option fills the question's blanks, else it follows."""
+    if "_" in question:
+        return BLANK.sub(lambda _: option, question)
+    return f"{question} {option}"
+
+
+def _encode_texts(batch: Batch, tokenizer: Any, max_length: int) -> Encoded:
+    names = [name for name in ("text", "text_pair") if name in batch]
+    texts = [[clean(text, max_length) for text in batch[name]] for name in names]
+    return dict(tokenizer(*texts, **tokenizer_options(max_length)))  # pairs lose from the longer text first
+
+
+def _encode_choices(batch: Batch, tokenizer: Any, max_length: int) -> Encoded:
+    """Four inputs per question, article first; only the article is cut."""
+    articles = [clean(article, max_length) for article in batch["article"] for _ in range(CHOICES)]
+    seconds = [
+        clean(question_and_option(question, option), max_length)
+        for question, options in zip(batch["question"], batch["options"], strict=True)
+        for option in options
+    ]
+    seconds = _shortened(seconds, tokenizer, max_length)
+    options = tokenizer_options(max_length) | {"truncation": "only_first"}
+    return dict(tokenizer(articles, seconds, **options))
+
+
+def _shortened(seconds: list[str], tokenizer: Any, max_length: int) -> list[str]:
+    """Cut a question and option that leave no room for an article to half of the room.
+
+    They are cut from the left, because the option is last. Without this the tokenizer, told to cut the
+    article alone, raises where nothing of the article would remain.
+    """
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    spans = _spans(seconds, tokenizer)
+    return [
+        _cut(text, tokenizer, room) if len(tokens) >= room else text
+        for text, tokens in zip(seconds, spans, strict=True)
+    ]
+
+
+def _cut(text: str, tokenizer: Any, room: int) -> str:
+    """The end of a text in less than `room` tokens; cut again where half a word became more tokens."""
+    while len(tokens := _spans([text], tokenizer)[0]) >= room:
+        text = text[tokens[-(room // 2)][0] or 1 :]
+    return text
+
+
+def _spans(texts: list[str], tokenizer: Any) -> list[list[tuple[int, int]]]:
+    """First and last character of each token."""
+    options = {"add_special_tokens": False, "return_offsets_mapping": True, "split_special_tokens": True}
+    spans: list[list[tuple[int, int]]] = tokenizer(texts, **options)["offset_mapping"]
+    return spans
+
+
+def _table(encoded: Encoded, batch: Batch, task: Task, choices: bool) -> pyarrow.Table:
+    """One batch as Arrow columns, in the smallest whole numbers that hold them."""
+    lengths = [len(row) for row in encoded["input_ids"]]
+    columns = {}
+    for name, values in encoded.items():
+        kind = pyarrow.list_(TYPES[name])
+        if choices:
+            values = [values[at : at + CHOICES] for at in range(0, len(values), CHOICES)]
+            kind = pyarrow.list_(kind)
+        columns[name] = pyarrow.array(values, type=kind)
+    if choices:
+        lengths = [max(lengths[at : at + CHOICES]) for at in range(0, len(lengths), CHOICES)]
+    if "label" in batch:
+        kind = pyarrow.float32() if task.kind == "regression" else pyarrow.int64()
+        columns["labels"] = pyarrow.array(batch["label"], type=kind)
+    columns["length"] = pyarrow.array(lengths, type=pyarrow.int32())
+    return pyarrow.table(columns)

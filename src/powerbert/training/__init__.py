@@ -1,0 +1,1 @@
+"""The three training steps, the anytime recipe, and what makes them dependable."""

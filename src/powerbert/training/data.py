@@ -1,0 +1,60 @@
+"""Checked, tokenised data for one task and model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from datasets import Dataset
+
+from powerbert.modeling.text import longest_input
+from powerbert.tasks.checks import Findings, check_splits
+from powerbert.tasks.encoding import encode_split, measure_lengths
+from powerbert.tasks.lengths import choose_max_length, covering_length
+from powerbert.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Data:
+    """The splits of a task, before any model has seen them."""
+
+    task: Task
+    splits: Mapping[str, Dataset]
+    findings: Findings
+
+    @classmethod
+    def of(cls, task: Task, splits: Mapping[str, Dataset]) -> Data:
+        """Check the splits; what cannot be trained on is refused here, before any work."""
+        return cls(task, splits, check_splits(splits, task))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokenised splits, and the N they were cut to."""
+
+    task: Task
+    splits: Mapping[str, Dataset]
+    max_length: int
+    why: str
+    """Where N comes from, for the user to read."""
+
+
+def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None) -> Encoded:
+    """Tokenise all splits to N: as given, else the task's, else by the paper's rule."""
+    limit = longest_input(model, tokenizer)
+    if max_length is not None:
+        why = f"N={max_length} as given"
+    elif data.task.max_length is not None:
+        max_length, why = data.task.max_length, f"N={data.task.max_length} of the paper for {data.task.name}"
+    else:
+        lengths = measure_lengths(data.splits["train"], data.task, tokenizer)
+        max_length = choose_max_length(lengths, limit)
+        why = (
+            f"N={max_length} by the paper's rule: 99 % of the inputs have at most {covering_length(lengths)}"
+        )
+    if max_length > limit:
+        max_length, why = limit, f"N={limit}, the longest input of the model"
+    task = replace(data.task, max_length=max_length)
+    splits = {name: encode_split(rows, task, tokenizer, max_length) for name, rows in data.splits.items()}
+    return Encoded(task, splits, max_length, why)

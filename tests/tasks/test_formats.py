@@ -1,0 +1,184 @@
+"""What is written comes back: JSONL, CSV, TSV, Parquet and datasets objects, plain and gzip."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import tempfile
+from pathlib import Path
+
+import datasets
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from powerbert.errors import DataError
+from powerbert.tasks.provenance import notes_of, source_of, unit_of
+from powerbert.tasks.readers import read_split, read_splits
+from powerbert.tasks.registry import find_task, own_task
+
+BOM = b"\xef\xbb\xbf"
+TASK = own_task("text", label="label", labels=("no", "yes"))
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
+    str.strip
+)
+lines = texts.filter(lambda text: not set("\t\n\r") & set(text))
+tables = st.lists(st.tuples(texts, st.integers(0, 1)), min_size=1, max_size=8)
+line_tables = st.lists(st.tuples(lines, st.integers(0, 1)), min_size=1, max_size=8)
+
+
+def read(content: bytes, name: str, task=TASK):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return read_split(path, task)
+
+
+def rows(dataset) -> list[tuple]:
+    return list(zip(dataset["text"], dataset["label"], strict=True))
+
+
+@given(tables, st.booleans(), st.booleans(), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", ".gz"]))
+def test_jsonl_round_trips(table, ascii_only, bom, end, zipped):
+    written = "".join(
+        json.dumps({"text": text, "label": label}, ensure_ascii=ascii_only) + end for text, label in table
+    )
+    dataset = read(BOM * bom + written.encode(), f"a.jsonl{zipped}")
+    assert rows(dataset) == table
+    assert dataset["row"] == list(range(1, len(table) + 1))
+
+
+@given(tables, st.booleans(), st.booleans(), st.sampled_from(["", ".gz"]))
+def test_csv_round_trips_with_quotes_commas_and_newlines(table, bom, quote_all, zipped):
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
+    writer.writerows([("text", "label"), *table])
+    dataset = read(BOM * bom + stream.getvalue().encode(), f"a.csv{zipped}")
+    assert rows(dataset) == table
+    starts, line = [], 2
+    for text, _ in table:
+        starts.append(line)
+        line += 1 + text.count("\n")
+    assert dataset["row"] == starts
+
+
+@given(line_tables, st.booleans(), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", ".gz"]))
+def test_tsv_round_trips_and_a_quote_is_just_a_character(table, bom, end, zipped):
+    written = end.join(["label\ttext", *(f"{label}\t{text}" for text, label in table)])
+    assert rows(read(BOM * bom + written.encode(), f"a.tsv{zipped}")) == table
+
+
+@given(tables)
+def test_parquet_and_dataset_objects_round_trip(table):
+    columns = {"text": [text for text, _ in table], "label": [label for _, label in table], "other": table}
+    frame = pandas.DataFrame(columns)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        frame[["text", "label"]].to_parquet(path)
+        dataset = read_split(path, TASK)
+    assert rows(dataset) == table
+    again = read_split(dataset, TASK)  # the normalised form is itself readable
+    assert rows(again) == table
+    assert unit_of(dataset) == "row"
+
+
+def test_what_pandas_writes_is_read(tmp_path):
+    frame = pandas.DataFrame({"text": ['say "hi"', "a,b\nc", " x "], "label": pandas.Categorical([1, 0, 1])})
+    frame.to_csv(tmp_path / "a.csv")  # with its index as an unnamed column
+    frame.to_parquet(tmp_path / "a.parquet")
+    expected = [('say "hi"', 1), ("a,b\nc", 0), (" x ", 1)]
+    assert rows(read_split(tmp_path / "a.csv", TASK)) == expected
+    assert rows(read_split(tmp_path / "a.parquet", TASK)) == expected
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
+def test_a_text_beyond_every_parsers_limit_is_read(name):
+    text = "word " * 40_000  # 200,000 characters; csv stops at 131,072 by itself
+    content = json.dumps({"text": text, "label": 1}) if name == "a.jsonl" else f"text,label\n{text},1\n"
+    content = content.replace(",", "\t") if name == "a.tsv" else content
+    limit = csv.field_size_limit()
+    assert rows(read(content.encode(), name)) == [(text, 1)]
+    assert csv.field_size_limit() == limit
+
+
+def test_blank_lines_are_skipped_and_told():
+    dataset = read(b'{"text": "a", "label": 0}\n\n \n{"text": "b", "label": 1}\n\n', "a.jsonl")
+    assert dataset["row"] == [1, 4]
+    assert notes_of(dataset) == ("2 blank lines skipped, the first at line 2",)
+    assert notes_of(read(b"text,label\na,0\n\nb,1\n\n", "a.csv")) == (
+        "1 blank lines skipped, the first at line 3",
+    )
+
+
+def test_a_quoted_tsv_is_told():
+    dataset = read(b'text\tlabel\nplain\t1\n"say ""hi"""\t0\n', "a.tsv")
+    assert dataset["text"][1] == '"say ""hi"""'
+    assert "look quoted, the first at line 3" in notes_of(dataset)[0]
+
+
+def test_the_source_is_known_and_survives_a_selection(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,0\nb,1\n")
+    dataset = read_split(str(path), TASK).select([1])
+    assert source_of(dataset) == str(path)
+    assert unit_of(dataset) == "line"
+    assert dataset["row"] == [3]
+
+
+def test_declared_classes_are_matched_by_name_not_by_index():
+    features = datasets.Features(
+        {"premise": datasets.Value("string"), "hypothesis": datasets.Value("string")}
+        | {"label": datasets.ClassLabel(names=["contradiction", "entailment", "neutral"])}
+    )
+    data = datasets.Dataset.from_dict(
+        {"premise": ["a", "b"], "hypothesis": ["c", "d"], "label": [0, 1]}, features=features
+    )
+    assert read_split(data, find_task("mnli-m"))["label"] == [2, 0]
+    own = read_split(data, own_task("premise", "hypothesis"))
+    assert own["label"] == [0, 1]
+    assert own.features["label"].names == ["contradiction", "entailment", "neutral"]
+
+
+def test_a_label_of_minus_one_means_none():
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(2)})
+    data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, -1]}, features=features)
+    with pytest.raises(DataError, match="row 2: the label is missing"):
+        read_split(data, TASK)
+    assert read_split(data, TASK, labelled=False).column_names == ["text", "row"]
+
+
+@pytest.mark.parametrize("data", [datasets.DatasetDict(), 3, None, ["a"]])
+def test_another_object_is_refused(data):
+    with pytest.raises(DataError, match=r"a split is a path or a datasets\.Dataset"):
+        read_split(data, TASK)
+
+
+def test_declared_classes_with_odd_names_are_found_again_in_dev():
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["1.0", "0.5", "Yes", "yes"])}
+    )
+    data = datasets.Dataset.from_dict({"text": list("abcd"), "label": [0, 1, 2, 3]}, features=features)
+    task, splits = read_splits({"train": data, "dev": data.select([3, 1, 2])}, own_task("text"))
+    assert task.labels == ("1.0", "0.5", "Yes", "yes")
+    assert splits["dev"]["label"] == [3, 1, 2]
+
+
+def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
+    data = datasets.Dataset.from_dict({"review": ["a"], "stars": [1]})
+    data.to_parquet(tmp_path / "a.parquet")
+    for source in (data, tmp_path / "a.parquet"):
+        with pytest.raises(DataError, match="no column 'text'; the columns are 'review', 'stars'"):
+            read_split(source, TASK)
+    pandas.DataFrame({"text": [], "label": []}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="no rows"):
+        read_split(tmp_path / "b.parquet", TASK)
+    data.rename_columns({"review": "text", "stars": "label"}).select([0]).to_parquet(tmp_path / "c.parquet")
+    with pytest.raises(DataError, match=r"c\.parquet, row 1: the label is unknown; got 1"):
+        read_split(
+            tmp_path / "c.parquet",
+            own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]),
+        )

@@ -1,0 +1,106 @@
+"""The eleven tasks against the paper's tables and the release's, and the user's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from powerbert.errors import DataError
+from powerbert.tasks.metrics import METRICS
+from powerbert.tasks.registry import TASKS, find_task, own_task
+
+# The paper's "Dataset statistics" (RACE is scored as 4 choices) and the metrics under its main table.
+PAPER = {
+    "CoLA": (2, 64, "matthews"),
+    "RTE": (2, 256, "accuracy"),
+    "QQP": (2, 128, "f1"),
+    "MRPC": (2, 128, "f1"),
+    "SST-2": (2, 64, "accuracy"),
+    "MNLI-m": (3, 128, "accuracy"),
+    "MNLI-mm": (3, 128, "accuracy"),
+    "QNLI": (2, 128, "accuracy"),
+    "STS-B": (0, 64, "spearman"),
+    "IMDB": (2, 512, "accuracy"),
+    "RACE": (4, 512, "accuracy"),
+}
+RELEASE = {  # facts.md, 3
+    "CoLA": (2e-5, 1.5e-3, 7e-3, 32),
+    "RTE": (3e-5, 3e-3, 1e-3, 16),
+    "QQP": (3e-5, 1e-4, 3e-4, 64),
+    "MRPC": (6e-5, 3e-3, 3e-3, 64),
+    "SST-2": (3e-5, 5e-4, 2e-4, 64),
+    "MNLI-m": (3e-5, 2e-4, 1e-4, 64),
+    "MNLI-mm": (3e-5, 1e-4, 1e-4, 64),
+    "QNLI": (3e-5, 2e-4, 1.5e-4, 16),
+    "STS-B": (3e-5, 3e-3, 1e-3, 64),
+}
+
+
+def test_the_tasks_are_the_papers():
+    assert {t.name: (len(t.labels or ()), t.max_length, t.metric) for t in TASKS} == PAPER
+    assert all(task.metric in METRICS for task in TASKS)
+
+
+def test_hyper_parameters_are_the_releases_and_else_within_the_papers_ranges():
+    for task in TASKS:
+        values = task.hyper_parameters
+        if task.name in RELEASE:
+            assert values.published
+            assert (values.lr, values.lr_soft_extract, values.lambda_, values.batch_size) == RELEASE[
+                task.name
+            ]
+        else:
+            assert not values.published
+            assert 2e-5 <= values.lr <= 6e-5
+            assert 1e-4 <= values.lr_soft_extract <= 1e-2
+            assert 1e-4 <= values.lambda_ <= 1e-3
+            assert values.batch_size in (4, 8, 16, 32, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("cola", "CoLA"), ("SST2", "SST-2"), ("mnli-MM", "MNLI-mm"), ("sts_b", "STS-B")]
+)
+def test_case_and_hyphens_do_not_matter(name, task):
+    assert find_task(name).name == task
+
+
+@pytest.mark.parametrize("name", ["MNLI", "", "imdb2", None, 3])
+def test_an_unknown_task_lists_those_that_exist(name):
+    with pytest.raises(DataError) as error:
+        find_task(name)
+    assert "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB, RACE" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_heads_and_kinds():
+    assert find_task("mnli-m").num_labels == 3
+    assert find_task("sts-b").num_labels == find_task("race").num_labels == 1
+    assert find_task("rte").is_pair
+    assert not find_task("imdb").is_pair
+    assert isinstance(hash(find_task("rte")), int)
+
+
+def test_an_own_task_learns_its_classes_later():
+    task = own_task("review", label="stars")
+    assert task.is_own
+    assert task.metric == "accuracy"
+    with pytest.raises(DataError, match="not known yet"):
+        _ = task.num_labels
+    assert task.with_labels(["1", "2"]).num_labels == 2
+    assert not own_task("a", "b", kind="regression").is_own
+    assert own_task("a", kind="regression").metric == "spearman"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(text="a", text_pair="a"),
+        dict(text="label"),
+        dict(text=""),
+        dict(text="a", kind="multiple-choice"),
+        dict(text="a", metric="bleu"),
+    ],
+)
+def test_a_wrong_own_task_is_refused_in_one_line(wrong):
+    with pytest.raises(DataError) as error:
+        own_task(**wrong)
+    assert "\n" not in str(error.value)

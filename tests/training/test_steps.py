@@ -1,0 +1,154 @@
+"""The three steps on a tiny model: what they write, skip, refuse, and that a kill changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import powerbert
+from powerbert.errors import PowerBertError
+from powerbert.modeling.apply import retention_of
+from powerbert.training.options import Options, RetrainOptions, SearchOptions
+from powerbert.training.steps import Run, finetune, retrain, search
+
+sys.path.insert(0, str(Path(__file__).parent))
+from runs import pretrained, small_data, three_steps
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    root = tmp_path_factory.mktemp("steps")
+    pretrained(root / "pretrained")
+    three_steps(root)
+    return root
+
+
+def test_each_step_leaves_a_model_folder_with_its_record(steps):
+    for name in ("one", "two", "three"):
+        record = json.loads((steps / name / "run.json").read_text())
+        assert record["versions"]["torch"]
+        assert record["result"]["evaluation"]["rows"] == 16
+        assert record["result"]["tokens_per_second"] > 0
+        assert "| word-vectors processed |" in (steps / name / "README.md").read_text()
+        lines = [json.loads(line) for line in (steps / name / "metrics.jsonl").read_text().splitlines()]
+        assert any("eval_metric" in line for line in lines)
+        assert not (steps / f"{name}.partial").exists()
+    assert any("mass" in line for line in map(json.loads, (steps / "two" / "metrics.jsonl").open()))
+
+
+def test_the_search_learns_a_configuration_and_retraining_uses_it(steps):
+    one, two, three = (powerbert.load(steps / name)[0] for name in ("one", "two", "three"))
+    assert retention_of(one) is None
+    assert retention_of(two) == retention_of(three)
+    assert retention_of(two).is_relative
+    assert not retention_of(two).is_full
+    assert len(json.loads((steps / "two" / "retention_parameters.json").read_text())) == 4
+    assert one.config.id2label == {0: "no", 1: "yes"}
+    assert "retention_parameters" not in load_file(steps / "two" / "model.safetensors")
+
+
+def test_the_same_command_again_does_nothing_and_another_is_refused(steps):
+    data, told = small_data(), []
+    options = Options(epochs=2, batch_size=8, seed=3, evaluations=3)
+    run = Run("finetune", steps / "pretrained", data, steps / "one", options, tell=told.append)
+    before = (steps / "one" / "model.safetensors").stat().st_mtime_ns
+    assert finetune(run).skipped
+    assert "already complete" in told[-1]
+    assert (steps / "one" / "model.safetensors").stat().st_mtime_ns == before
+    other = Run("finetune", steps / "pretrained", data, steps / "one", Options(epochs=1))
+    with pytest.raises(PowerBertError, match="another run"):
+        finetune(other)
+
+
+def test_a_model_with_the_tasks_head_is_not_fine_tuned_again(steps, tmp_path):
+    result = finetune(Run("finetune", steps / "one", small_data(), tmp_path / "again", Options()))
+    assert result.skipped
+    weights = [load_file(folder / "model.safetensors") for folder in (steps / "one", tmp_path / "again")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_steps_out_of_order_are_refused_in_one_line(steps, tmp_path):
+    data = small_data()
+    with pytest.raises(PowerBertError, match="finetune first"):
+        search(Run("search", steps / "pretrained", data, tmp_path / "a", SearchOptions()))
+    with pytest.raises(PowerBertError, match="search first"):
+        retrain(Run("retrain", steps / "one", data, tmp_path / "b", RetrainOptions()))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_users_files_are_not_overwritten(steps, tmp_path):
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(PowerBertError, match="not empty"):
+        finetune(Run("finetune", steps / "pretrained", small_data(), tmp_path, Options()))
+    assert (tmp_path / "notes.txt").read_text() == "precious"
+
+
+def start(root):
+    """The three steps as a process of its own; returns once its imports are done."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{Path(__file__).parent}"
+    }
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "runs.py"), str(root)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"imported\n"
+    return process
+
+
+def assert_same_weights(root, expected):
+    for name in ("one", "two", "three"):
+        ours, theirs = (load_file(folder / name / "model.safetensors") for folder in (root, expected))
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[key], theirs[key]) for key in ours), name
+        assert retention_of(powerbert.load(root / name)[0]) == retention_of(
+            powerbert.load(expected / name)[0]
+        )
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_at_any_moment_change_no_bit_of_the_result(steps, tmp_path, kills):
+    """kill -9 at random moments over the three steps; each new start goes on from a whole checkpoint."""
+    rng, rounds = random.Random(kills), 0
+    while kills:
+        root = tmp_path / str(rounds)
+        rounds += 1
+        pretrained(root / "pretrained")
+        while not (root / "three").exists():
+            process = start(root)
+            if kills:
+                time.sleep(rng.uniform(0.2, 2.0))
+                kills -= process.poll() is None
+                process.kill()
+                process.communicate()
+            else:
+                _, error = process.communicate(timeout=300)
+                assert process.returncode == 0, error.decode()[-2000:]
+        assert_same_weights(root, steps)
+
+
+def test_a_signal_saves_and_the_same_command_goes_on(steps, tmp_path):
+    pretrained(tmp_path / "pretrained")
+    process = start(tmp_path)
+    while process.poll() is None and not list(tmp_path.glob("*.partial/checkpoint-*")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=120)
+    assert "stopped and saved at step" in error.decode()
+    assert list(tmp_path.glob("*.partial/checkpoint-*"))
+    process = start(tmp_path)
+    process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert_same_weights(tmp_path, steps)
