@@ -47,6 +47,8 @@ class RetentionConfiguration:
     def __post_init__(self) -> None:
         if not self.values:
             raise RetentionError("the retention configuration is empty", rule="one entry per encoder")
+        for value in (*self.values, *([] if self.max_length is None else [self.max_length])):
+            _whole(value, "an entry")
         limit = SCALE if self.max_length is None else self.max_length
         if not 1 <= limit <= MAX_LENGTH:
             raise RetentionError(
@@ -57,7 +59,9 @@ class RetentionConfiguration:
                 raise RetentionError(
                     f"encoder {j} cannot retain that many word-vectors",
                     got=value,
-                    rule=f"a count is between 1 and N={limit}",
+                    rule=f"a count is between 1 and N={limit}"
+                    if self.max_length is not None
+                    else f"ten-thousandths are between 1 and {SCALE}",
                     remedy="CLS is never eliminated, so the least is 1",
                 )
         for j, (before, after) in enumerate(itertools.pairwise(self.values), 2):
@@ -84,7 +88,7 @@ class RetentionConfiguration:
     @classmethod
     def full(cls, encoders: int) -> RetentionConfiguration:
         """Retain everything at every encoder: the untouched model."""
-        return cls.relative([1.0] * encoders)
+        return cls.relative([1.0] * _whole(encoders, "the number of encoders"))
 
     @classmethod
     def from_mass(cls, mass: Iterable[float], max_length: int | None = None) -> RetentionConfiguration:
@@ -95,6 +99,7 @@ class RetentionConfiguration:
         masses = [_real(value, f"the mass of encoder {j}") for j, value in _numbered(mass)]
         if max_length is None:
             return cls.relative(_running_minimum([min(max(value, 1 / SCALE), 1.0) for value in masses]))
+        max_length = _whole(max_length, "max_length (N)")
         counts = [min(max(math.ceil(value), 1), max_length) for value in masses]
         return cls.absolute(_running_minimum(counts), max_length)
 
@@ -201,7 +206,7 @@ class RetentionConfiguration:
         if isinstance(data, str):
             try:
                 data = json.loads(data)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RetentionError("the retention configuration is not JSON", got=str(error)) from error
         if isinstance(data, Mapping):
             match data.get("kind"):

@@ -179,6 +179,26 @@ def test_hidden_states_come_at_whole_length_for_a_classifier_too():
     torch.testing.assert_close(output.logits, logits(model, batch), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hidden_states_are_the_stock_models_where_nothing_is_eliminated(family):
+    model = tiny(family)
+    batch = batch_of([15])
+    with torch.no_grad():
+        stock = model(**batch, output_hidden_states=True).hidden_states
+        powerbert.apply(model, RetentionConfiguration.absolute([30] * 4, 31))
+        ours = model(**batch, output_hidden_states=True).hidden_states
+    assert len(ours) == len(stock)
+    for mine, theirs in zip(ours, stock, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=0)
+
+
+def test_an_input_longer_than_n_retains_at_most_n():
+    model = powerbert.apply(tiny("bert"), RetentionConfiguration.absolute([8] * 4, 8))
+    batch = batch_of([20])
+    assert [len(row) for row in retained_positions(model, batch)[0]] == [8] * 4
+    assert not torch.equal(logits(model, batch), logits(tiny("bert"), batch))
+
+
 def test_mean_pooling_reads_every_word():
     model = powerbert.apply(tiny("modernbert", classifier_pooling="mean"), RELATIVE)
     batch = batch_of(LENGTHS)
@@ -210,6 +230,7 @@ def test_tuples_are_returned_where_asked_for():
 BAD = {
     "attention matrices": dict(output_attentions=True),
     "a mask per pair of words": dict(attention_mask=torch.ones(1, 1, 9, 9)),
+    "a mask of another width": dict(attention_mask=torch.ones(1, 5)),
     "ids and embeddings": dict(inputs_embeds=torch.ones(1, 9, 24)),
     "states of another encoder": dict(encoder_hidden_states=torch.ones(1, 9, 24)),
 }

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 import torch
-from models import batch_of, tiny
+from models import FAMILIES, batch_of, tiny
 from texts import tokenizer_for
 from transformers import AutoModelForSequenceClassification
 
@@ -31,9 +31,7 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize(
-    "family", ["bert", "albert", "roberta", "distilbert", "mpnet", "modernbert", "deberta-v2"]
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_saved_model_answers_the_same_after_loading(tmp_path, family):
     model = powerbert.apply(tiny(family), RELATIVE)
     batch = batch_of([13, 7], pad=model.config.pad_token_id or 0)
@@ -106,8 +104,18 @@ def edit(**changes):
     return change
 
 
+def elimination(**changes):
+    whole = {"retention": RELATIVE.to_json(), "strategy": "attn-ws", "scoring": {}}
+    return edit(elimination=whole | changes)
+
+
 def retention(value):
-    return edit(elimination={"retention": value, "strategy": "attn-ws", "scoring": {}})
+    return elimination(retention=value)
+
+
+def make_a_folder(folder):
+    (folder / "powerbert.json").unlink()
+    (folder / "powerbert.json").mkdir()
 
 
 DAMAGE = {
@@ -118,13 +126,17 @@ DAMAGE = {
     "a manifest of another shape": lambda folder: (folder / "powerbert.json").write_text("[]"),
     "a huge manifest": lambda folder: (folder / "powerbert.json").write_text(" " * 2_000_000),
     "a future format": edit(format=99),
-    "an unknown strategy": edit(
-        elimination={"retention": RELATIVE.to_json(), "strategy": "best-ws", "scoring": {}}
-    ),
+    "an unknown strategy": elimination(strategy="best-ws"),
     "a rising retention": retention({"kind": "relative", "fractions": [0.1, 0.2, 0.3, 0.4]}),
     "a retention of another depth": retention({"kind": "relative", "fractions": [0.5]}),
     "a retention of NaN": retention({"kind": "relative", "fractions": [float("nan")] * 4}),
     "no retention": edit(elimination={}),
+    "a strategy that is a list": elimination(strategy=[]),
+    "a seed that is text": elimination(scoring={"seed": "3"}),
+    "a huge seed": elimination(scoring={"seed": 10**30}),
+    "an option that is text": elimination(scoring={"exclude_self": "no"}),
+    "a retention nested without end": elimination(retention="[" * 100_000),
+    "a manifest that is a folder": make_a_folder,
 }
 
 

@@ -26,6 +26,25 @@ def test_a_trace_tells_the_words_of_each_encoder_and_the_label():
     assert not trace.truncated
 
 
+def test_the_label_of_a_multi_label_model_is_its_pipelines():
+    model = powerbert.apply(tiny("bert", problem_type="multi_label_classification"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), "good film")
+    with torch.no_grad():
+        logits = model(**encode_texts(model, tokenizer_for(), ["good film"])).logits
+    assert trace.score == pytest.approx(float(logits.sigmoid().max()))
+
+
+def test_a_model_in_training_is_traced_without_dropout():
+    model = powerbert.apply(tiny("bert"), RELATIVE).train()
+    scores = {powerbert.trace(model, tokenizer_for(), "good film").score for _ in range(3)}
+    assert len(scores) == 1
+
+
+def test_multiple_choice_is_refused():
+    with pytest.raises(PowerBertError, match="base_model"):
+        powerbert.trace(powerbert.apply(tiny("bert", "ForMultipleChoice"), RELATIVE), tokenizer_for(), "good")
+
+
 def test_a_pair_of_texts_is_traced_as_one_input():
     model = powerbert.apply(tiny("bert"), RELATIVE)
     trace = powerbert.trace(model, tokenizer_for(), "good film", "bad film")

@@ -72,6 +72,8 @@ def explain(
     text = _text(text)
     with working("loading the model"):
         trace = _trace(model, text, text_pair, configuration, strategy)
+    if trace.truncated:
+        note(f"the text is longer than the model reads: the first {len(trace.tokens)} word pieces are shown")
     if STANDARD_OUTPUT not in (html, json):
         _show(trace)
     if html is not None:

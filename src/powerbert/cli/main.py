@@ -93,7 +93,8 @@ def _require_extra() -> None:
     missing = [name for name in ("typer", "rich") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f"the command line needs {' and '.join(missing)}", remedy='pip install "powerbert[cli]"'
+            f"the command line needs {' and '.join(missing)}",
+            remedy='pip install "powerbert[cli]", or in a clone: pip install -e ".[cli]"',
         )
 
 

@@ -36,7 +36,7 @@ def apply(
     savings: exact savings, all on by default.
     """
     base, family = base_of(model), family_of(_unwrap(model))
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     if not isinstance(retention, RetentionConfiguration):
         raise PowerBertError(
@@ -44,6 +44,9 @@ def apply(
             got=retention,
             remedy="use RetentionConfiguration.absolute, relative or parse",
         )
+    for given, kind in ((scoring, Scoring), (savings, Savings)):
+        if given is not None and not isinstance(given, kind):
+            raise PowerBertError(f"not a {kind.__name__}", got=given, remedy=f"use powerbert.{kind.__name__}")
     retention.check_encoders(len(family.encoders(base)))
     elimination = Elimination(
         family,

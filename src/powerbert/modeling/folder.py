@@ -64,10 +64,10 @@ def read_model(folder: str | Path, model_types: Collection[str]) -> PreTrainedMo
     data = _read_config(folder)
     model_class = _model_class(folder / CONFIG, data, model_types)
     header = _read_weights(folder)
-    with _told(f"{folder / CONFIG} does not describe a {model_class.__name__}"):
+    with told(f"{folder / CONFIG} does not describe a {model_class.__name__}"):
         empty, config, options = _build_empty(folder / CONFIG, model_class, data, header)
     _check_weights(folder, empty, header)
-    with _told(f"the weights in {folder} cannot be loaded"):
+    with told(f"the weights in {folder} cannot be loaded"):
         return _load(folder, model_class, config, options)
 
 
@@ -78,7 +78,7 @@ def read_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     if (folder / "tokenizer_config.json").exists():
         _read_json(folder / "tokenizer_config.json", MAX_HEADER)
     remedy = "save it with tokenizer.save_pretrained"
-    with _told(f"the tokenizer in {folder} cannot be read", remedy):
+    with told(f"the tokenizer in {folder} cannot be read", remedy):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder), **_OFFLINE)
     # Without a vocabulary transformers makes a tokenizer of the special tokens alone, and says nothing.
     if not tokenizer.is_fast or set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
@@ -94,14 +94,14 @@ def write_folder(folder: str | Path, write: Callable[[Path], None]) -> None:
     staging = target.parent / f".powerbert-{secrets.token_hex(8)}"
     what, remedy = f"{target} cannot be written", "give another folder"
     try:
-        with _told(what, remedy):
+        with told(what, remedy):
             target.parent.mkdir(parents=True, exist_ok=True)
             staging.mkdir()
         write(staging)
         for path in (*staging.rglob("*"), staging):
             _flush(path)
         _check_replaceable(target)  # writing took time: somebody may have used it
-        with _told(what, remedy):
+        with told(what, remedy):
             _swap(staging, target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -230,7 +230,7 @@ def _read_shards(folder: Path) -> Header:
 
 def _read_header(path: Path) -> Header:
     """Parse a header: 8 bytes of length, JSON, then data that its tensors tile without gap or rest."""
-    with _told(f"{path} cannot be read"), path.open("rb") as file:
+    with told(f"{path} cannot be read"), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - 8
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(size, MAX_HEADER):
@@ -261,7 +261,7 @@ def _read_json(path: Path, limit: int) -> dict[str, Any]:
     """Read a JSON file of a model folder that asks for nothing we refuse."""
     if not path.is_file():
         raise _bad(f"{path} is missing", "a model folder holds it as a plain file")
-    with _told(f"{path} cannot be read"), path.open("rb") as file:
+    with told(f"{path} cannot be read"), path.open("rb") as file:
         text = file.read(limit + 1)
     if len(text) > limit:
         raise _bad(f"{path} is too large", f"at most {limit:,} bytes")
@@ -280,7 +280,7 @@ def _parse_json(path: Path, text: bytes) -> dict[str, Any]:
             raise ValueError("a key is given twice")
         return dict(pairs)
 
-    with _told(f"{path} is not valid JSON"):
+    with told(f"{path} is not valid JSON"):
         data = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=int)  # int refuses NaN
         if isinstance(data, dict):
             return data
@@ -333,7 +333,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 @contextmanager
-def _told(what: str, remedy: str = _AGAIN) -> Iterator[None]:
+def told(what: str, remedy: str = _AGAIN) -> Iterator[None]:
     """Keep transformers quiet meanwhile, and tell a failure in one line; our own errors pass."""
     verbosity = logging.get_verbosity()
     hook = logging.set_tqdm_hook(lambda bar, args, kwargs: bar(*args, **{**kwargs, "disable": True}))

@@ -36,13 +36,13 @@ class Arranged(NamedTuple):
 def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the base model with the elimination attached to it; bound in place of its own forward."""
     elimination: Elimination = getattr(self, ATTRIBUTE)
-    if elimination.retention.is_full and elimination.soft_extract is None:
-        return type(self).forward(self, *args, **kwargs)
     arguments = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
+    if _is_untouched(elimination, arguments):
+        return type(self).forward(self, *args, **kwargs)
     _refuse_unsupported(self, arguments, len(args))
     config = self.config
-    states = arguments.get("output_hidden_states")
-    record_states = bool(config.output_hidden_states if states is None else states)
+    asked = arguments.get("output_hidden_states")
+    record_states = bool(config.output_hidden_states if asked is None else asked)
     arranged, encoded = run(self, elimination, arguments, record_states=record_states)
     hidden, pooled = elimination.family.finish(self, encoded.hidden)
     last = hidden if elimination.cls_only else _give_back(hidden, arranged)
@@ -50,10 +50,20 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled)
     )
     if record_states:
-        given_back = [_give_back(state, arranged) for state in encoded.states]
-        output["hidden_states"] = (*given_back[:-1], last if not elimination.cls_only else given_back[-1])
+        states = [*encoded.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
+        output["hidden_states"] = tuple(_give_back(state, arranged) for state in states)
     return_dict = arguments.get("return_dict")
     return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
+
+
+def _is_untouched(elimination: Elimination, arguments: dict[str, Any]) -> bool:
+    """Whether nothing can be eliminated: full retention, and no input longer than its N."""
+    if not elimination.retention.is_full or elimination.soft_extract is not None:
+        return False
+    if elimination.retention.max_length is None:
+        return True
+    given = (arguments.get(name) for name in ("input_ids", "inputs_embeds"))
+    return all(rows.shape[1] <= elimination.retention.max_length for rows in given if rows is not None)
 
 
 def run(
@@ -131,6 +141,13 @@ def _refuse_unsupported(base: Any, arguments: dict[str, Any], positional: int) -
             "elimination needs the plain attention mask",
             got=tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__,
             rule="its shape is (batch, length), 1 at words and 0 at PAD",
+        )
+    words = arguments["inputs_embeds"] if arguments.get("input_ids") is None else arguments["input_ids"]
+    if mask is not None and mask.shape != words.shape[:2]:
+        raise UnsupportedModelError(
+            "the attention mask does not fit the inputs",
+            got=tuple(mask.shape),
+            rule=f"{tuple(words.shape[:2])}",
         )
     attentions = arguments.get("output_attentions")
     if base.config.output_attentions if attentions is None else attentions:

@@ -22,7 +22,7 @@ from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.modeling.apply import apply, elimination_of
 from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.families.registry import FAMILIES
-from powerbert.modeling.folder import read_model, read_tokenizer, write_folder
+from powerbert.modeling.folder import read_model, read_tokenizer, told, write_folder
 from powerbert.retention import RetentionConfiguration
 
 MANIFEST = "powerbert.json"
@@ -52,12 +52,14 @@ def save(
     elimination = elimination_of(model)
 
     def write(staging: Path) -> None:
-        model.save_pretrained(staging)
-        tokenizer.save_pretrained(staging)
+        with told(f"the model cannot be written to {folder}", remedy="check the disk and try again"):
+            model.save_pretrained(staging)
+            tokenizer.save_pretrained(staging)
         manifest = {"format": FORMAT, "elimination": _to_json(elimination), "sha256": _digests(staging)}
         (staging / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for name, content in (extra or {}).items():
-            (staging / name).write_bytes(content)
+            with (staging / name).open("xb") as file:  # never over a file of the model's
+                file.write(content)
 
     write_folder(folder, write)
 
@@ -102,8 +104,10 @@ def _sha256(path: Path) -> str:
 def _read_manifest(folder: Path) -> tuple[RetentionConfiguration, str, Scoring] | None:
     """Read powerbert.json and compare every file with its sha256; None if there is no elimination."""
     path = folder / MANIFEST
-    if not path.is_file():
+    if not path.exists():
         return None
+    if not path.is_file():
+        raise ModelFolderError(f"{path} is not a file", remedy="save the model again")
     if path.stat().st_size > MAX_MANIFEST:
         raise ModelFolderError(f"{path} is too large", rule=f"at most {MAX_MANIFEST:,} bytes")
     try:
@@ -138,9 +142,12 @@ def _from_json(path: Path, settings: Any) -> tuple[RetentionConfiguration, str, 
     try:
         retention = RetentionConfiguration.from_json(settings["retention"])
         strategy, scoring = settings["strategy"], Scoring(**settings["scoring"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         raise ModelFolderError(f"{path} has an unknown elimination", got=settings) from error
-    if strategy not in STRATEGIES:
+    kinds = {name: type(value) for name, value in asdict(scoring).items()}
+    if kinds != {name: type(value) for name, value in asdict(Scoring()).items()} or abs(scoring.seed) >> 63:
+        raise ModelFolderError(f"{path} has unknown scoring options", got=settings["scoring"])
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ModelFolderError(
             f"{path} has an unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES)
         )

@@ -5,7 +5,8 @@ Paper: Anecdotal Examples
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,14 @@ def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -
         )
     if not text.strip():
         raise PowerBertError("the text is empty", remedy="give at least one word")
+    if type(model).__name__.endswith("ForMultipleChoice"):
+        raise UnsupportedModelError(
+            "a multiple-choice model reads several inputs at once",
+            got=type(model).__name__,
+            remedy="trace its base model: powerbert.apply(model.base_model, ...)",
+        )
     batch = encode_texts(model, tokenizer, [text], None if text_pair is None else [text_pair])
+    batch = batch.to(base_of(model).device)
     (retained,) = retained_positions(model, batch)
     tokens = tuple(tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist()))
     label, score = _prediction(model, batch)
@@ -63,11 +71,22 @@ def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple
     base, elimination = base_of(model), elimination_of(model)
     if elimination is None:
         raise UnsupportedModelError("the model eliminates nothing", remedy="call powerbert.apply first")
-    training = model.training
-    arranged, encoded = run(base.eval(), elimination, dict(batch), record_retained=True)
-    base.train(training)
+    with _evaluating(base):
+        arranged, encoded = run(base, elimination, dict(batch), record_retained=True)
     per_encoder = [_by_input(arranged.places, *retained) for retained in encoded.retained]
     return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Hold a model in eval mode, then give every module its own mode back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def _by_input(places: Tensor, positions: Tensor, lengths: Tensor) -> list[tuple[int, ...]]:
@@ -78,11 +97,14 @@ def _by_input(places: Tensor, positions: Tensor, lengths: Tensor) -> list[tuple[
 
 @torch.no_grad()
 def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float | None]:
-    logits = getattr(model(**batch), "logits", None)
-    if logits is None or logits.dim() != 2:
+    """The most probable label of a sequence classifier, as its pipeline tells it; else nothing."""
+    if not type(model).__name__.endswith("ForSequenceClassification"):
         return None, None
-    if logits.shape[1] == 1:  # regression
-        return None, float(logits[0, 0])
-    probabilities = logits[0].softmax(dim=-1)
+    with _evaluating(model):
+        logits = model(**batch).logits[0]
+    if len(logits) == 1:  # regression
+        return None, float(logits[0])
+    several = model.config.problem_type == "multi_label_classification"
+    probabilities = logits.sigmoid() if several else logits.softmax(dim=-1)
     best = int(probabilities.argmax())
     return str(model.config.id2label.get(best, best)), float(probabilities[best])

@@ -130,6 +130,7 @@ def trace_json(trace: Trace) -> dict[str, Any]:
         },
         "retention": trace.retention.to_json(),
         "strategy": trace.strategy,
+        "truncated": trace.truncated,
         "label": trace.label,
         "score": trace.score if finite else None,
     }

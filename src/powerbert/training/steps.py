@@ -263,6 +263,7 @@ def _finished(run: Run) -> StepResult:
 
 
 def model_with_head(run: Run) -> tuple[Any, Any]:
+    """Load the fine-tuned model of step 1, or refuse one that does not answer the task."""
     model, tokenizer, headed = model_for(run.model, run.data.task, run.options.seed)
     if not headed:
         raise UnsupportedModelError(
