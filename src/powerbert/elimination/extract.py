@@ -15,9 +15,8 @@ def extract(rows: Tensor, index: Tensor) -> Tensor:
     One flat `index_select`, several times cheaper on CPU than `gather` with an expanded index.
     """
     batch, length = rows.shape[:2]
-    offsets = torch.arange(batch, device=index.device)[:, None] * length
-    flat = rows.flatten(0, 1).index_select(0, (index + offsets).flatten())
-    return flat.view(batch, index.shape[1], *rows.shape[2:])
+    starts = torch.arange(0, batch * length, length, device=index.device).view(batch, 1)
+    return rows.flatten(0, 1).index_select(0, (index + starts).flatten()).view(*index.shape, *rows.shape[2:])
 
 
 def extract_queries(probabilities: Tensor, index: Tensor) -> Tensor:
@@ -25,9 +24,10 @@ def extract_queries(probabilities: Tensor, index: Tensor) -> Tensor:
 
     (batch, heads, length, keys) and (batch, width) -> (batch, heads, width, keys).
     """
-    batch, heads = probabilities.shape[:2]
-    per_head = index[:, None, :].expand(batch, heads, index.shape[1]).flatten(0, 1)
-    return extract(probabilities.flatten(0, 1), per_head).view(batch, heads, index.shape[1], -1)
+    batch, heads, length = probabilities.shape[:3]
+    starts = torch.arange(0, batch * heads * length, length, device=index.device).view(batch, heads, 1)
+    rows = probabilities.flatten(0, 2).index_select(0, (index[:, None] + starts).flatten())
+    return rows.view(batch, heads, index.shape[1], -1)
 
 
 def restore(canvas: Tensor, rows: Tensor, positions: Tensor, real: Tensor) -> Tensor:

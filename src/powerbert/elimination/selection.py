@@ -68,9 +68,11 @@ def order(scores: Tensor, lengths: Tensor) -> Tensor:
 
     scores: (batch, length); lengths: (batch,) real rows of each input. Returns (batch, length).
     """
-    rows = torch.arange(scores.shape[1], device=scores.device)
-    worst = (rows >= lengths[:, None]) | scores.isnan()
-    ranked = scores.to(torch.float32).masked_fill(worst, -torch.inf).masked_fill(rows == 0, torch.inf)
+    pad = torch.arange(scores.shape[1], device=scores.device) >= lengths[:, None]
+    ranked = (
+        scores.to(torch.float32).nan_to_num(-torch.inf, torch.inf, -torch.inf).masked_fill(pad, -torch.inf)
+    )
+    ranked[:, 0] = torch.inf
     return ranked.argsort(dim=1, descending=True, stable=True)
 
 
@@ -89,8 +91,10 @@ def select(scores: Tensor, lengths: Tensor, counts: Tensor, width: int) -> Tenso
     Returns row indices (batch, width). An input with fewer than `width` retained rows is filled up
     with other rows behind them; the caller treats those as PAD.
     """
-    eliminated = sorted_positions(scores, lengths) >= counts[:, None]
-    return eliminated.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+    best = order(scores, lengths)[:, :width]
+    # Ranks beyond an input's own count sort behind its retained rows, which come out ascending.
+    surplus = torch.arange(best.shape[1], device=best.device) >= counts[:, None]
+    return (best + surplus * scores.shape[1]).sort(dim=1).values % scores.shape[1]
 
 
 @lru_cache(maxsize=8)

@@ -111,7 +111,7 @@ def encode(
         hidden, index = _checkpointed(encoder, step)(words.hidden)
         words = words._replace(hidden=hidden)
         if index is not None:
-            words = Words(hidden, extract(words.positions, index), stage.counts, stage.padded)
+            words = Words(hidden, words.positions.gather(1, index), stage.counts, stage.padded)
         if j == 1:
             words = words._replace(hidden=family.after_first(base, context, hidden, words.positions))
         if record_states:
@@ -188,7 +188,7 @@ def _mask(
     family: Family, encoder: Any, context: Any, words: Words, heads: Projections, asking: Tensor | None
 ) -> Tensor | None:
     """Bias and padding for the fused kernel: broadcasts to (batch, heads, queries, width), or None."""
-    positions = words.positions if asking is None else extract(words.positions, asking)
+    positions = words.positions if asking is None else words.positions.gather(1, asking)
     bias = family.bias(encoder, heads, context, positions, words.positions)
     if words.real is None:
         return bias
@@ -198,7 +198,11 @@ def _mask(
 
 def _probabilities(family: Family, encoder: Any, context: Any, words: Words, heads: Projections) -> Tensor:
     """A_h for every head, softmax in fp32: (batch, heads, width, width)."""
-    logits = (heads.query * family.scale(encoder, heads.query)) @ heads.key.transpose(2, 3)
+    query, key = heads.query.flatten(0, 1), heads.key.flatten(0, 1)
+    # The scale rides along with the product: one pass less over the queries.
+    scale = family.scale(encoder, query)
+    logits = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
+    logits = logits.view(*heads.query.shape[:2], *logits.shape[1:])
     bias = family.bias(encoder, heads, context, words.positions, words.positions)
     if bias is not None:
         logits = logits + bias
@@ -209,7 +213,8 @@ def _probabilities(family: Family, encoder: Any, context: Any, words: Words, hea
 
 def _mix(probabilities: Tensor, value: Tensor) -> Tensor:
     """Weigh the values: (batch, heads, queries, width), (.., width, head) -> (batch, queries, hidden)."""
-    return (probabilities.to(value.dtype) @ value).transpose(1, 2).flatten(2)
+    mixed = probabilities.to(value.dtype).flatten(0, 1) @ value.flatten(0, 1)
+    return mixed.view(*value.shape[:2], *mixed.shape[1:]).transpose(1, 2).flatten(2)
 
 
 def _put_back(whole: Tensor, words: Words) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TextClassificationPipeline
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.modeling.text import clean, longest_input, tokenizer_options
 
@@ -37,4 +38,4 @@ def pipeline(folder: str | Path, engine: str = "torch", precision: str = "fp32")
             got=type(model).__name__,
             remedy="fine-tune the model first, or call the model itself",
         )
-    return Classifier(model=model, tokenizer=tokenizer)  # type: ignore[no-untyped-call]
+    return Classifier(model=pack(model), tokenizer=tokenizer)  # type: ignore[no-untyped-call]

@@ -1,0 +1,69 @@
+"""Packed weights: linear layers that keep their weights in the order the matrix product reads them.
+
+torch's fp32 product packs the weights anew in every call, which costs most where elimination leaves
+few rows. Packed once, a BERT-base runs faster with and without elimination (docs/results/scheme.md).
+The answers agree to fp32 rounding. The price is a second copy of the linear weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+Model = TypeVar("Model")
+
+
+class PackedLinear:
+    """The forward pass of one linear layer on packed weights; packs at its first call.
+
+    Falls back to the plain product wherever packing does not serve: gradients, other types and
+    devices, a graph being traced. Weights that were changed since are packed anew.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        self.layer = layer
+        self.packed: Tensor | None = None
+        self.of: tuple[int, int] | None = None  # where the packed weights came from, and their version
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        weight, bias = self.layer.weight, self.layer.bias
+        if (
+            torch.compiler.is_compiling()
+            or torch.is_grad_enabled()
+            or not rows.dtype == weight.dtype == torch.float32
+            or not rows.is_cpu
+        ):
+            return linear(rows, weight, bias)
+        # Tensors made in inference mode carry no version; they cannot be trained either.
+        here = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+        if self.packed is None or self.of != here:
+            self.packed, self.of = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None), here
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.packed, bias, "none", [], "")
+        return out
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles pack anew: packed weights are opaque to both."""
+        return PackedLinear, (self.layer,)
+
+
+def pack(model: Model) -> Model:
+    """Run the linear layers of a model on packed weights from now on; same object, same state dict."""
+    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        for layer in _linear_layers(model):
+            layer.forward = PackedLinear(layer)
+    return model
+
+
+def unpack(model: Model) -> Model:
+    """Take packing off again."""
+    for layer in _linear_layers(model):
+        layer.__dict__.pop("forward", None)
+    return model
+
+
+def _linear_layers(model: Any) -> list[Any]:
+    return [module for module in model.modules() if type(module) is nn.Linear]
