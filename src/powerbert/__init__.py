@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from powerbert.elimination.selection import Scoring
     from powerbert.modeling.apply import apply, remove
     from powerbert.modeling.encoder import Savings
+    from powerbert.modeling.packing import pack, unpack
     from powerbert.modeling.pipeline import pipeline
     from powerbert.modeling.storage import load, save
     from powerbert.modeling.trace import trace
@@ -29,10 +30,12 @@ __all__ = [
     "Scoring",
     "apply",
     "load",
+    "pack",
     "pipeline",
     "remove",
     "save",
     "trace",
+    "unpack",
 ]
 
 _HOMES = {
@@ -40,10 +43,12 @@ _HOMES = {
     "Scoring": "elimination.selection",
     "apply": "modeling.apply",
     "load": "modeling.storage",
+    "pack": "modeling.packing",
     "pipeline": "modeling.pipeline",
     "remove": "modeling.apply",
     "save": "modeling.storage",
     "trace": "modeling.trace",
+    "unpack": "modeling.packing",
 }
 
 
