@@ -15,7 +15,7 @@ from powerbert.modeling.trace import retained_positions
 
 RELATIVE = RetentionConfiguration.relative([0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 ABSOLUTE = RetentionConfiguration.absolute((80, 73, 70, 50, 50, 40, 33, 27, 20, 15, 13, 3), 128)
-PARTS = {"SST-2": (200, "text"), "CoLA": (200, "text"), "RTE": (75, "text_a"), "IMDB": (25, "text")}
+PARTS = {"SST-2": (225, "text"), "CoLA": (225, "text"), "RTE": (40, "text_a"), "IMDB": (10, "text")}
 
 
 @pytest.fixture(scope="module")
@@ -75,18 +75,19 @@ def ask(model, tokenizer, texts, side="right", width=None):
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize(
-    ("retention", "layouts"),
+    ("retention", "packed", "layouts"),
     [
-        (RELATIVE, [(8, "right", None), (50, "left", 256)]),
-        (ABSOLUTE, [(25, "left", None)]),
+        (RELATIVE, False, [(8, "right", None), (50, "left", 256)]),
+        (ABSOLUTE, True, [(25, "left", None)]),
     ],
-    ids=["relative", "absolute"],
+    ids=["relative", "absolute on packed weights"],
 )
 def test_a_text_retains_the_same_words_and_gets_the_same_answer_alone_and_in_any_batch(
-    classifier, sentences, retention, layouts
+    classifier, sentences, retention, packed, layouts
 ):
     model, tokenizer = classifier
     powerbert.apply(model, retention)
+    powerbert.pack(model) if packed else powerbert.unpack(model)
     alone = [ask(model, tokenizer, [text]) for text in sentences]
     answers, words = torch.cat([logits for logits, _ in alone]), [kept for _, (kept,) in alone]
     differences, furthest = 0, 0.0
@@ -105,16 +106,17 @@ def test_a_text_retains_the_same_words_and_gets_the_same_answer_alone_and_in_any
 @pytest.mark.parametrize("off", ["select_first", "cls_query", "fused_kernel"])
 def test_each_saving_is_exact_on_real_weights(classifier, sentences, off):
     model, tokenizer = classifier
-    powerbert.apply(model, RELATIVE)
-    saved, _ = ask(model, tokenizer, sentences[:32])
+    powerbert.unpack(powerbert.apply(model, RELATIVE))
+    saved, _ = ask(model, tokenizer, sentences[:24])
     powerbert.apply(model, RELATIVE, savings=Savings(**{off: False}))
-    spent, _ = ask(model, tokenizer, sentences[:32])
+    spent, _ = ask(model, tokenizer, sentences[:24])
     assert float((saved - spent).abs().max()) <= 1e-5
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_full_retention_is_bit_equal_on_real_weights(classifier, sentences):
     model, tokenizer = classifier
+    powerbert.unpack(model)
     batch = dict(
         tokenizer(sentences[:16], padding=True, truncation=True, max_length=256, return_tensors="pt")
     )
