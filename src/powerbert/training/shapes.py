@@ -20,8 +20,8 @@ def linear(encoders: int, budget: float) -> RetentionConfiguration:
 
 
 def late(encoders: int, budget: float) -> RetentionConfiguration:
-    """Retain all for as long as possible, then fall steeply: early encoders matter most."""
-    return _with_budget(encoders, budget, lambda depth, dial: 1 - (depth - 1 / dial) * 3 if dial else 1.0)
+    """Retain all for as long as possible, then fall to nothing within a third of the depth."""
+    return _with_budget(encoders, budget, lambda depth, dial: 1 - 3 * (depth - (1 - dial)))
 
 
 def flat(encoders: int, budget: float) -> RetentionConfiguration:
@@ -67,9 +67,10 @@ def _bisect(budget: float, shares: Callable[[float], NDArray[Any]]) -> Retention
     """Find the dial at which the shares, held between LEAST and 1, spend the budget."""
     if not LEAST <= budget <= 1:
         raise PowerBertError("a budget is a share of the work", got=budget, rule=f"from {LEAST} to 1")
-    low, high = 0.0, 1.0
-    while work(shares(high).clip(LEAST, 1.0)) > budget and high < 1e6:
-        low, high = high, 2 * high
+    low, high = 0.0, 1e4
+    least = work(shares(high).clip(LEAST, 1.0))
+    if least > budget:
+        raise PowerBertError("this shape cannot spend so little", got=budget, rule=f"at least {least:.3f}")
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if work(shares(middle).clip(LEAST, 1.0)) > budget else (low, middle)
