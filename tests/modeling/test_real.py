@@ -77,8 +77,8 @@ def ask(model, tokenizer, texts, side="right", width=None):
 @pytest.mark.parametrize(
     ("retention", "packed", "layouts"),
     [
-        (RELATIVE, False, [(8, "right", None), (50, "left", 256)]),
-        (ABSOLUTE, True, [(25, "left", None)]),
+        (RELATIVE, False, [(8, "left", None)]),
+        (ABSOLUTE, True, [(25, "right", None), (50, "left", 256)]),
     ],
     ids=["relative", "absolute on packed weights"],
 )
