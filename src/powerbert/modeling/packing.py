@@ -1,7 +1,7 @@
 """Packed weights: linear layers that keep their weights in the order the matrix product reads them.
 
-torch's fp32 product packs the weights anew in every call, which costs most where elimination leaves
-few rows. Packed once, a BERT-base runs faster with and without elimination (docs/results/scheme.md).
+A BERT-base runs faster on them with and without elimination, above all with the few rows that
+elimination leaves (docs/results/scheme.md).
 The answers agree to fp32 rounding. The price is a second copy of the linear weights.
 """
 
