@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, working, write_json, write_text
+from powerbert.cli.retention import asked_retention
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
 
@@ -92,13 +93,7 @@ def _configuration(retention: str | None, max_length: int | None) -> RetentionCo
                 "--max-length belongs to counts", got=max_length, remedy="give the counts with --retention"
             )
         return None
-    if max_length is None and all(word.strip().isdigit() for word in retention.split(",")):
-        raise RetentionError(
-            "counts need the length N they are meant for",
-            got=retention,
-            remedy="add --max-length N, or give fractions such as 0.9,0.5,0.1",
-        )
-    configuration = RetentionConfiguration.parse(retention, max_length)
+    configuration = asked_retention(retention, max_length)
     if configuration.is_relative and max_length is not None:
         raise RetentionError(
             "--max-length belongs to counts", got=retention, rule="fractions are of each text's own length"

@@ -20,7 +20,7 @@ from powerbert.errors import MissingExtraError, PowerBertError
 if TYPE_CHECKING:
     import typer
 
-COMMANDS = ("demo", "explain")
+COMMANDS = ("demo", "finetune", "search", "retrain", "anytime", "evaluate", "predict", "explain")
 """Each is a function of its own name in `powerbert.cli.<name>`."""
 
 MISTAKE = 2

@@ -7,26 +7,37 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console, RenderableType
+from rich.progress import track
 
 from powerbert.errors import PowerBertError
 
 STANDARD_OUTPUT = "-"
 
+Part = TypeVar("Part")
+
+
+def is_main() -> bool:
+    """Whether this is the only process, or the first of those that `accelerate launch` started."""
+    return os.environ.get("RANK", "0") == "0"
+
 
 def show(renderable: RenderableType) -> None:
     """Print for a person on standard output, in colour where that is a terminal."""
+    if not is_main():
+        return
     Console(highlight=False, markup=False, emoji=False).print(renderable)
 
 
 def note(message: str) -> None:
     """Tell a person something on standard error, which leaves standard output to the result."""
-    _notes().print(message, style="dim", soft_wrap=True)
+    if is_main():
+        _notes().print(message, style="dim", soft_wrap=True)
 
 
 @contextmanager
@@ -34,6 +45,12 @@ def working(message: str) -> Iterator[None]:
     """Show on a terminal that something takes its time."""
     with _notes().status(message):
         yield
+
+
+def progress(parts: Iterable[Part]) -> Iterable[Part]:
+    """Show a bar with the time left, on a terminal, while something goes through its parts."""
+    parts = list(parts)
+    return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
 
 
 def check_target(target: str, flag: str) -> None:
@@ -61,6 +78,8 @@ def write_json(target: str, data: Any, flag: str = "--json") -> None:
 
 def write_text(target: str, text: str, flag: str) -> None:
     """Write a file whole or not at all; "-" is standard output."""
+    if not is_main():
+        return
     if target == STANDARD_OUTPUT:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+TEACHER = "teacher"
+"""The column of a teacher's answers: for the loss, not for the model."""
 
 
 @dataclass(frozen=True)
 class Collator:
-    """Pad to the longest row of the batch, on the right; columns that no model takes are left out.
+    """Pad to the longest row of the batch, on the right; columns of no use to model or loss are left out.
 
     Use `remove_unused_columns=False` with Trainer, so that its samplers still see `length`.
     """
@@ -47,4 +49,6 @@ class Collator:
             labels = [row["labels"] for row in rows]
             dtype = torch.float32 if isinstance(labels[0], float) else torch.int64
             batch["labels"] = torch.tensor(labels, dtype=dtype)
+        if TEACHER in rows[0]:
+            batch[TEACHER] = torch.tensor([row[TEACHER] for row in rows], dtype=torch.float32)
         return batch

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from datasets import ClassLabel, Dataset
 
 from powerbert.errors import DataError
+from powerbert.tasks.checks import check_splits
 from powerbert.tasks.files import EXTENSIONS
 from powerbert.tasks.folders import imdb_source, is_imdb, is_race, msr_source, race_source
 from powerbert.tasks.formats import dataset_source, file_source
@@ -50,6 +51,8 @@ def read_splits(data: Mapping[str, Data], task: Task) -> tuple[Task, dict[str, D
                     rule="a task of your own learns its classes from the training data",
                     remedy="give --train too, or a model that has label names",
                 )
+            if len(feature.names) == 1:  # else the second class of dev would be called unknown
+                check_splits({split: splits[split]}, task)
             task = task.with_labels(feature.names)
     return task, {split: splits[split] for split in data}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from datasets import Dataset
@@ -28,6 +31,16 @@ class Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
         return cls(task, splits, check_splits(splits, task))
 
+    @cached_property
+    def digest(self) -> str:
+        """Names the content of all splits: a run is not resumed on other data."""
+        content = hashlib.sha256()
+        for name, split in self.splits.items():
+            content.update(name.encode())
+            for batch in split.iter(batch_size=10_000):
+                content.update(json.dumps(batch, sort_keys=True).encode())
+        return content.hexdigest()[:16]
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -48,7 +61,8 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
     elif data.task.max_length is not None:
         max_length, why = data.task.max_length, f"N={data.task.max_length} of the paper for {data.task.name}"
     else:
-        lengths = measure_lengths(data.splits["train"], data.task, tokenizer)
+        first = next(iter(data.splits.values()))
+        lengths = measure_lengths(data.splits.get("train", first), data.task, tokenizer)
         max_length = choose_max_length(lengths, limit)
         why = (
             f"N={max_length} by the paper's rule: 99 % of the inputs have at most {covering_length(lengths)}"

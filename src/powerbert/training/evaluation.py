@@ -10,6 +10,7 @@ import numpy
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
+from torch import Tensor
 
 from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
@@ -65,10 +66,10 @@ class Evaluation:
 
 
 def evaluate(
-    model: Any, encoded: Dataset, task: Task, tokenizer: Any, *, batch_size: int = 32, seed: int = 0
+    model: Any, encoded: Dataset, task: Task, tokenizer: Any, *, seed: int = 0, **options: Any
 ) -> Evaluation:
     """Score a tokenised split with the task's own metric and a bootstrap interval."""
-    predictions = answers(logits_of(model, encoded, tokenizer, batch_size=batch_size), task)
+    predictions = answers(logits_of(model, encoded, tokenizer, **options), task)
     labels = numpy.asarray(encoded["labels"][:])
     value = metric(task.metric)(predictions, labels)
     interval = bootstrap_interval(task.metric, predictions, labels, seed)
@@ -76,11 +77,25 @@ def evaluate(
     return Evaluation(task.metric, value, interval, len(encoded), spent, whole)
 
 
+def logits_of(model: Any, encoded: Dataset, tokenizer: Any, **options: Any) -> NDArray[numpy.float32]:
+    """Logits (rows, labels) in the order of the split; options are those of `run_over`."""
+    return numpy.stack(run_over(model, encoded, tokenizer, lambda outputs: outputs.logits, **options))
+
+
 @torch.inference_mode()
-def logits_of(
-    model: Any, encoded: Dataset, tokenizer: Any, *, batch_size: int = 32, progress: Progress = iter
-) -> NDArray[numpy.float32]:
-    """Logits (rows, labels) in the order of the split; batches are of like length."""
+def run_over(
+    model: Any,
+    encoded: Dataset,
+    tokenizer: Any,
+    take: Callable[[Any], Tensor],
+    *,
+    batch_size: int = 32,
+    progress: Progress = iter,
+) -> list[NDArray[numpy.float32]]:
+    """Run a split through the model in batches of like length; `take` picks one tensor per row of a batch.
+
+    Returns one array per row, in the order of the split.
+    """
     collate, order = Collator(tokenizer), length_order(encoded["length"][:])
     chunks = [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
     training = model.training
@@ -89,10 +104,10 @@ def logits_of(
     for chunk in progress(chunks):
         batch = collate([encoded[row] for row in chunk])
         batch.pop("labels", None)
-        logits = model(**{name: rows.to(model.device) for name, rows in batch.items()}).logits
-        results |= zip(chunk, logits.float().cpu().numpy(), strict=True)
+        outputs = model(**{name: rows.to(model.device) for name, rows in batch.items()})
+        results |= zip(chunk, take(outputs).float().numpy(force=True), strict=True)
     model.train(training)
-    return numpy.stack([results[row] for row in range(len(encoded))])
+    return [results[row] for row in range(len(encoded))]
 
 
 def answers(logits: NDArray[numpy.float32], task: Task) -> NDArray[Any]:

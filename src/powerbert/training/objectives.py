@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy
-import torch
 from torch import Tensor
 from torch.nn.functional import kl_div, mse_loss
 
 from powerbert.modeling.apply import apply
 from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.collator import TEACHER
 from powerbert.training.options import RetrainOptions
 from powerbert.training.retention_parameters import NAME, regulariser
 from powerbert.training.shapes import random_configuration
+from powerbert.training.teacher import CLSVectors
 
 
 class ReleaseRegulariser:
@@ -30,34 +30,24 @@ class ReleaseRegulariser:
 
 
 class Distillation:
-    """Re-training on the step-1 model's answers beside the labels."""
+    """Re-training on the step-1 model's answers beside the labels; the batch brings them (`teacher`)."""
 
-    def __init__(self, teacher: Any, student: Any, options: RetrainOptions) -> None:
-        self.teacher, self.options = teacher.eval().requires_grad_(False), options
+    def __init__(self, student: Any, options: RetrainOptions) -> None:
+        self.options = options
         self.regression = student.config.problem_type == "regression"
-        self.vectors: dict[str, Tensor] = {}
-        if options.hidden_weight > 0:
-            for name, model in (("teacher", teacher), ("student", student)):
-                model.base_model.register_forward_hook(self._remember(name))
+        self.vectors = CLSVectors(student) if options.hidden_weight > 0 else None
 
     def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
         """Weigh labels, the teacher's logits and, if asked for, its final CLS vector."""
-        with torch.no_grad():
-            answers = self.teacher(**without_labels(inputs)).logits
-        weight = self.options.distillation
-        soft = answer_distance(outputs["logits"], answers, self.options.temperature, self.regression)
+        weight, logits = self.options.distillation, outputs["logits"]
+        labels = logits.shape[1]
+        answers, vectors = inputs[TEACHER][:, :labels], inputs[TEACHER][:, labels:]
+        soft = answer_distance(logits, answers, self.options.temperature, self.regression)
         loss: Tensor = (1 - weight) * outputs["loss"] + weight * soft
-        if self.options.hidden_weight > 0:
-            loss = loss + self.options.hidden_weight * mse_loss(
-                self.vectors["student"], self.vectors["teacher"]
-            )
+        if self.vectors is not None:
+            own = self.vectors.of(len(logits))
+            loss = loss + self.options.hidden_weight * mse_loss(own, vectors)
         return loss
-
-    def _remember(self, name: str) -> Callable[..., None]:
-        def hook(module: Any, arguments: Any, output: Any) -> None:
-            self.vectors[name] = output[0][:, 0]
-
-        return hook
 
 
 class Sandwich:
@@ -82,7 +72,7 @@ class Sandwich:
 
 def without_labels(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     """The inputs of a model that is only asked for its answers."""
-    return {name: rows for name, rows in inputs.items() if name != "labels"}
+    return {name: rows for name, rows in inputs.items() if name not in ("labels", TEACHER)}
 
 
 def answer_distance(logits: Tensor, answers: Tensor, temperature: float, regression: bool) -> Tensor:

@@ -38,6 +38,12 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
+def trained_length(folder: Path) -> int | None:
+    """N of the training that wrote a folder, or None."""
+    found = (read_run(folder) or {}).get("result", {}).get("max_length")
+    return found if isinstance(found, int) else None
+
+
 def begin(work: Path, output: Path, settings: dict[str, Any]) -> bool:
     """Start or go on with a run; True if `output` already holds its result.
 

@@ -10,17 +10,20 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
+import torch
+from datasets import Dataset
 from transformers import set_seed
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.families.registry import family_of
 from powerbert.modeling.storage import load, save
+from powerbert.probe import BF16, survives
+from powerbert.report.retention_picture import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.collator import Collator
 from powerbert.tasks.metrics import metric
@@ -32,7 +35,10 @@ from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.record import RUN, begin, model_card, read_run, run_record
 from powerbert.training.retention_parameters import attach, detach, masses
-from powerbert.training.trainer import StepTrainer, training_arguments
+from powerbert.training.teacher import with_answers
+from powerbert.training.trainer import StepTrainer, inputs_per_step, processes, training_arguments
+
+PICTURE = "retention.png"
 
 Tell = Callable[[str], None]
 """Where a step says what it does; the command line prints it."""
@@ -77,6 +83,7 @@ class Run:
             "model": str(self.model),
             "task": self.data.task.name,
             "rows": rows,
+            "data": self.data.digest,
             "max_length": self.max_length,
             "options": asdict(self.options),
         } | more
@@ -102,7 +109,7 @@ def search(run: Run) -> StepResult:
     max_length = None if options.relative else encoded.max_length
     r = attach(model, encoders, options.bins if options.relative else encoded.max_length, max_length)
     decoupled = options.optimiser == "decoupled"
-    rate = options.retention_rate(len(run.data.splits["train"]))
+    rate = options.retention_rate(options.epochs * len(run.data.splits["train"]) / inputs_per_step(options))
     group = {"lr": rate, "l1": options.regulariser if decoupled else None}
 
     def status() -> dict[str, float]:
@@ -115,7 +122,8 @@ def search(run: Run) -> StepResult:
         apply(model, retention)
         run.tell(f"learned retention configuration: {retention}")
         table = [[round(value, 4) for value in row] for row in learned.tolist()]
-        return {"retention_parameters.json": json.dumps(table).encode()}
+        picture = retention_picture(learned.tolist(), retention, f"r learned on {run.data.task.name}")
+        return {"retention_parameters.json": json.dumps(table).encode(), PICTURE: picture}
 
     return run_step(
         run,
@@ -155,9 +163,16 @@ def retrain(
             raise PowerBertError(
                 "distillation needs the fine-tuned model", remedy="give --teacher, or --distillation 0"
             )
-        objective = Distillation(load(teacher)[0], model, options)
+        objective = Distillation(model, options)
     more = {"retention": retention.to_json(), "teacher": str(teacher) if objective else None}
-    return run_step(run, model, tokenizer, objective=objective, more=more)
+
+    def prepare(train: Dataset) -> Dataset:
+        if objective is None or teacher is None:
+            return train
+        run.tell(f"asking {teacher} for its answers to {len(train):,} rows of training data")
+        return with_answers(train, load(teacher)[0], tokenizer, vectors=options.hidden_weight > 0)
+
+    return run_step(run, model, tokenizer, objective=objective, more=more, prepare=prepare)
 
 
 def run_step(
@@ -168,26 +183,29 @@ def run_step(
     encoded: Encoded | None = None,
     train: bool = True,
     best: bool = True,
+    prepare: Callable[[Dataset], Dataset] = lambda train: train,
     finish: Callable[[], dict[str, bytes]] = dict,
     more: dict[str, Any] | None = None,
     **step: Any,
 ) -> StepResult:
     """Train, evaluate on dev, and write the result whole; resumes what an earlier call began."""
-    state = PartialState()
-    settings = run.settings(**(more or {}))
+    state = processes()
+    settings = run.settings(**(more or {}), processes=state.num_processes)
     with ExitStack() as held:
         if state.is_main_process:
             held.enter_context(only_run(run.work))
+        with state.main_process_first():  # it alone writes; the others find what it wrote
+            finished = begin(run.work, run.output, settings)
         state.wait_for_everyone()
-        if begin(run.work, run.output, settings):
+        if finished:
             return _finished(run)
-        state.wait_for_everyone()
         encoded = encoded or encode(run.data, model, tokenizer, run.max_length)
         run.tell(encoded.why)
         set_seed(run.options.seed)
         start, trainer = time.perf_counter(), None
         if train:
-            trainer = _trainer(run, model, tokenizer, encoded, best, **step)
+            train_split = prepare(encoded.splits["train"])
+            trainer = _trainer(run, model, tokenizer, encoded, train_split, best, **step)
             trainer.run()
         seconds = time.perf_counter() - start
         speed = trainer.tokens_per_second if trainer else 0.0
@@ -195,12 +213,25 @@ def run_step(
         evaluation = evaluate(model, encoded.splits["dev"], encoded.task, tokenizer)
         result = StepResult(run.output, evaluation, retention_of(model), seconds, speed, not train)
         if state.is_main_process:
-            _write(run, settings, result, model, tokenizer, extra)
+            _write(run, settings, encoded.max_length, result, model, tokenizer, extra)
         state.wait_for_everyone()
         return result
 
 
-def _trainer(run: Run, model: Any, tokenizer: Any, encoded: Encoded, best: bool, **step: Any) -> StepTrainer:
+def _precision(run: Run) -> Options:
+    """The options with a precision that runs here: bf16 is tried in a child process first."""
+    if run.options.precision == "bf16" and not torch.cuda.is_available() and not survives(BF16):
+        run.tell(
+            "bf16 does not run on this machine: training in fp32 "
+            "(where a CPU pretends to have AMX, ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 may cure it)"
+        )
+        return replace(run.options, precision="fp32")
+    return run.options
+
+
+def _trainer(
+    run: Run, model: Any, tokenizer: Any, encoded: Encoded, train: Dataset, best: bool, **step: Any
+) -> StepTrainer:
     measure = metric(encoded.task.metric)
 
     def compute_metrics(prediction: Any) -> dict[str, float]:
@@ -209,10 +240,9 @@ def _trainer(run: Run, model: Any, tokenizer: Any, encoded: Encoded, best: bool,
         )
         return {"metric": measure(answers(logits, encoded.task), prediction.label_ids)}
 
-    train = encoded.splits["train"]
     return StepTrainer(
         model=model,
-        args=training_arguments(run.options, run.work, len(train), best=best, progress=run.progress),
+        args=training_arguments(_precision(run), run.work, len(train), best=best, progress=run.progress),
         train_dataset=train,
         eval_dataset=encoded.splits["dev"],
         data_collator=Collator(tokenizer),
@@ -224,6 +254,7 @@ def _trainer(run: Run, model: Any, tokenizer: Any, encoded: Encoded, best: bool,
 def _write(
     run: Run,
     settings: dict[str, Any],
+    max_length: int,
     result: StepResult,
     model: Any,
     tokenizer: Any,
@@ -232,6 +263,7 @@ def _write(
     """Write the output folder whole, then clear the work folder."""
     figures = {
         "evaluation": result.evaluation.to_json(),
+        "max_length": max_length,
         "seconds": result.seconds,
         "tokens_per_second": result.tokens_per_second,
         "skipped": result.skipped,

@@ -8,23 +8,22 @@ signal saves and stops.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import reduce
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
 from powerbert.tasks.batching import LengthGroupedSampler, length_order
+from powerbert.tasks.collator import TEACHER
+from powerbert.training.callbacks import Bar, Recorder, Stopper
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW
@@ -39,12 +38,21 @@ class InterruptedRun(Exception):
     """Training stopped on a signal; its state is saved."""
 
 
+def processes() -> PartialState:
+    """This process among those that were launched together; without `cpu` it would not see the others."""
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
+def inputs_per_step(options: Options) -> int:
+    """Inputs that all processes together train on before the weights move: the effective batch."""
+    return options.batch_size * options.accumulation * int(processes().num_processes)
+
+
 def training_arguments(
     options: Options, work: Path, rows: int, *, best: bool, progress: bool
 ) -> TrainingArguments:
     """Translate our options to transformers'."""
-    inputs_per_step = options.batch_size * options.accumulation * int(os.environ.get("WORLD_SIZE", "1"))
-    every = max(1, round(math.ceil(rows / inputs_per_step) / options.evaluations))
+    every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=options.epochs,
@@ -52,6 +60,7 @@ def training_arguments(
         per_device_train_batch_size=options.batch_size,
         per_device_eval_batch_size=2 * options.batch_size,
         gradient_accumulation_steps=options.accumulation,
+        bf16=options.precision == "bf16",
         gradient_checkpointing=options.gradient_checkpointing,
         warmup_steps=options.warmup,
         weight_decay=options.weight_decay,
@@ -91,7 +100,11 @@ class StepTrainer(Trainer):
         self.status = status
         self.tokens, self.seconds = 0, 0.0
         self.loss_is_scaled_for_ga = False  # our loss is a mean over the batch
+        self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
         self.add_callback(Recorder(Path(str(self.args.output_dir)) / "metrics.jsonl"))
+        if not self.args.disable_tqdm:
+            self.add_callback(Bar())
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW without decay on norms and biases, and a group of its own for r."""
@@ -106,7 +119,8 @@ class StepTrainer(Trainer):
             if self.retention_group is not None:
                 r = getattr(own, NAME)
                 groups.append({"params": [r], "weight_decay": 0.0} | self.retention_group)
-            self.optimizer = RetentionAdamW(groups, lr=self.args.learning_rate)
+            # Fused: one pass over the weights instead of a dozen, a tenth of a step at small batches.
+            self.optimizer = RetentionAdamW(groups, lr=self.args.learning_rate, fused=True)
         return self.optimizer
 
     def compute_loss(
@@ -117,7 +131,7 @@ class StepTrainer(Trainer):
         num_items_in_batch: Any = None,
     ) -> Any:
         """The model's own loss, and while training what the step adds to it."""
-        outputs = model(**inputs)
+        outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
         loss = outputs["loss"]
         if model.training and self.objective is not None:
             own = self.accelerator.unwrap_model(model)
@@ -177,6 +191,7 @@ class StepTrainer(Trainer):
         """Train from the newest whole checkpoint, or from the start; a signal saves and stops."""
         stopper = Stopper()
         self.add_callback(stopper)
+        self.add_callback(Together())  # after it: it reads what the stopper decided
         folder = Path(str(self.args.output_dir))
         checkpoint = newest_valid(folder)
         if self.args.should_save:
@@ -184,53 +199,22 @@ class StepTrainer(Trainer):
                 shutil.rmtree(leftover, ignore_errors=True)
         with stopper.listening():
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-        if stopper.signal is not None:
+        if any_process(stopper.signal is not None):
             step = self.state.global_step
             raise InterruptedRun(f"stopped and saved at step {step}; the same command goes on from there")
 
 
-class Stopper(TrainerCallback):
-    """On SIGINT or SIGTERM: finish the step, save, stop. A second SIGINT stops at once."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listen for signals while training runs."""
-
-        def note(number: int, frame: FrameType | None) -> None:
-            if self.signal is not None:
-                raise KeyboardInterrupt
-            self.signal = number
-
-        try:
-            before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: signals are somebody else's
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+class Together(TrainerCallback):
+    """All processes stop and save at one step: a signal reaches each of them at another moment."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask the Trainer to save and stop once a signal has come."""
-        if self.signal is not None:
+        """Stop if any process is to stop; one that went on alone would wait for the others for ever."""
+        if any_process(control.should_training_stop):
             control.should_save = True
             control.should_training_stop = True
 
 
-class Recorder(TrainerCallback):
-    """Append every log of the Trainer to metrics.jsonl, with real tokens per second."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.start = time.perf_counter()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Write one line; the file is opened each time, so a kill loses at most one."""
-        if state.is_world_process_zero and logs:
-            line = {"step": state.global_step, "seconds": round(time.perf_counter() - self.start, 3)} | logs
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+def any_process(flag: bool) -> bool:
+    """Whether it holds in at least one process; each of them has to ask."""
+    raised = torch.tensor(int(flag), device=processes().device)
+    return bool(reduce(raised, "sum") > 0)

@@ -1,0 +1,67 @@
+"""Flags from dataclasses: a command's flags are the fields of the groups it takes.
+
+A field is written `name: Annotated[type, "help"]` or `Annotated[type, "help", "METAVAR"]`, so that a flag
+has one home, one meaning and one help text in every command.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from types import UnionType
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+
+def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
+    """Make a typer command of `work`, which takes one mapping of given flags per group, in order.
+
+    A flag that the user left out is left out of the mapping: the group's own default holds.
+    """
+
+    def run(**given: Any) -> None:
+        asked = [{f.name: given[f.name] for f in fields(group)} for group in groups]
+        work(*[{name: value for name, value in flags.items() if value is not None} for flags in asked])
+
+    parameters = [parameter for group in groups for parameter in _parameters(group)]
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    signature: Any = inspect.Signature(parameters)
+    setattr(run, "__signature__", signature)  # noqa: B010 - typer reads what inspect sees
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__, run.__name__ = work.__doc__, work.__name__
+    return run
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    title = (group.__doc__ or "").splitlines()[0].rstrip(".").split(";")[0]
+    return [_parameter(field, hints[field.name], title) for field in fields(group)]
+
+
+def _parameter(field: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
+    """One keyword of the command; None stands for "not given"."""
+    kind, text, *metavar = get_args(hint)
+    plain = [part for part in get_args(kind) if part is not type(None)] if _is_union(kind) else [kind]
+    required = field.default is MISSING
+    if not required and not isinstance(field.default, bool | None) and "by default" not in text:
+        text = f"{text} [{field.default}]"  # typer itself would show the None that stands for "not given"
+    names = [f"--{field.name.replace('_', '-')}"] if field.default is False else []  # no --no-... of an off
+    option = typer.Option(
+        *names,
+        help=text,
+        show_default=False,
+        metavar=metavar[0] if metavar else None,
+        rich_help_panel=panel,
+    )
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if required else None,
+        annotation=Annotated[plain[0] if required else plain[0] | None, option],
+    )
+
+
+def _is_union(kind: Any) -> bool:
+    return isinstance(kind, UnionType) or type(None) in get_args(kind)

