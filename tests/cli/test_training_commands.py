@@ -84,9 +84,9 @@ def test_the_summary_names_metric_word_vectors_and_configuration(steps, files, c
 def test_evaluate_counts_real_word_vectors_with_and_without_the_folders_retention(steps, capsys):
     asked = ["--model", steps / "three", "--data", steps / "dev.csv", *COLUMNS, "--json", "-"]
     assert run("evaluate", *asked) == 0
-    own = json.loads(capsys.readouterr().out.split("┘")[-1])
+    own = json.loads(capsys.readouterr().out)
     assert run("evaluate", *asked, "--retention", "1.0,1.0,1.0,1.0") == 0
-    full = json.loads(capsys.readouterr().out.split("┘")[-1])
+    full = json.loads(capsys.readouterr().out)
     assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_untouched"]
     assert (
         own["value"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from powerbert.cli.data import TrainingData, existing_folder
 from powerbert.cli.flags import command
-from powerbert.cli.output import note, show, write_json
+from powerbert.cli.output import STANDARD_OUTPUT, note, show, write_json
 from powerbert.cli.training import Folders, Given, evaluation_table, start, uninterrupted
 from powerbert.errors import PowerBertError
 from powerbert.training.options import AnytimeOptions
@@ -44,7 +44,8 @@ def _anytime(folders: Given, data: Given, options: Given, table: Given) -> None:
     from powerbert.training.evaluation import Evaluation
 
     result, rows = uninterrupted(lambda: recipe(run, learned, budgets))
-    show(evaluation_table({row["name"]: Evaluation.from_json(row) for row in rows}))
+    if folders.get("json") != STANDARD_OUTPUT:
+        show(evaluation_table({row["name"]: Evaluation.from_json(row) for row in rows}))
     note(f"wrote {result.folder}; apply a configuration of the table with evaluate --retention or apply()")
     if folders.get("json") is not None:
         write_json(folders["json"], rows)

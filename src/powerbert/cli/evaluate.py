@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from powerbert.cli.data import Columns, existing_folder, labels_of, part
 from powerbert.cli.flags import command
-from powerbert.cli.output import check_target, note, progress, show, working, write_json
+from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, progress, show, working, write_json
 from powerbert.cli.retention import asked_retention
 from powerbert.cli.training import Given, evaluation_table, require_training
 from powerbert.errors import DataError, UnsupportedModelError
@@ -56,7 +56,8 @@ def _evaluate(flags: Given, columns: Given) -> None:
     result = score(
         model, encoded.splits["dev"], task, tokenizer, batch_size=asked.batch_size, progress=progress
     )
-    show(evaluation_table({asked.model: result}))
+    if asked.json != STANDARD_OUTPUT:
+        show(evaluation_table({asked.model: result}))
     if asked.json is not None:
         retention = retention_of(model)
         write_json(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from powerbert.cli.data import TrainingData, existing_folder
-from powerbert.cli.output import check_target, note, show, write_json
+from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, write_json
 from powerbert.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ def uninterrupted(work: Callable[[], Result]) -> Result:
 
 def finish(result: StepResult, folders: Given, title: str) -> None:
     """Show the result and write its figures."""
-    show(evaluation_table({title: result.evaluation}))
-    if result.retention is not None:
-        from powerbert.report.retention_table import retention_table
+    from powerbert.report.retention_table import retention_table
 
-        show(retention_table(result.retention))
+    if folders.get("json") != STANDARD_OUTPUT:
+        show(evaluation_table({title: result.evaluation}))
+        if result.retention is not None:
+            show(retention_table(result.retention))
     if result.seconds:
         note(f"trained for {result.seconds:,.0f} s, {result.tokens_per_second:,.0f} real tokens per second")
     note(f"wrote {result.folder}")

@@ -1,0 +1,183 @@
+"""Take an encoder through both recipes on the paper's tasks and write what they cost and retain.
+
+    python benchmarks/paper_tasks.py --model ../shared/models/gte-small --data ../shared/data \\
+        --output RUNS --tasks CoLA,RTE --seeds 0,1,2
+
+For each task and seed: fine-tune; search; re-train with and without distillation; the anytime weights.
+Everything resumes: run the same command again. `--table` prints the tables of what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from powerbert.modeling.apply import apply
+from powerbert.modeling.storage import load
+from powerbert.tasks.readers import task_data
+from powerbert.tasks.registry import find_task
+from powerbert.tasks.sampling import subset
+from powerbert.training.anytime import anytime
+from powerbert.training.data import Data, encode
+from powerbert.training.evaluation import evaluate
+from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+from powerbert.training.shapes import work
+from powerbert.training.steps import Run, StepResult, finetune, retrain, search
+
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained on, and for how long."""
+
+    rows: int | None = None
+    """A part of the training set, drawn with the run's seed; None is all of it."""
+    dev_rows: int | None = None
+    """A part of the dev set, drawn with seed 0 for all runs."""
+    max_length: int | None = None
+    epochs: tuple[float, float, float, float] = (3, 1, 3, 1)
+    """Of fine-tuning, the search, re-training and the anytime recipe."""
+    learning_rate: float = 5e-5
+    batch_size: int = 16
+    regulariser: float = 0.03
+
+
+RECIPES = {
+    "CoLA": Recipe(epochs=(4, 1, 3, 1), batch_size=32),
+    "RTE": Recipe(epochs=(5, 2, 4, 2)),
+    "MRPC": Recipe(epochs=(4, 2, 4, 2)),
+    "STS-B": Recipe(epochs=(3, 1, 3, 1)),
+    "SST-2": Recipe(rows=20_000, epochs=(2, 1, 2, 1), batch_size=32),
+    "QQP": Recipe(rows=8_000, dev_rows=3_000, epochs=(2, 1, 2, 1)),
+    "MNLI-m": Recipe(rows=8_000, dev_rows=3_000, epochs=(2, 1, 2, 1)),
+    "QNLI": Recipe(rows=6_000, dev_rows=2_000, epochs=(2, 1, 2, 1)),
+    "IMDB": Recipe(rows=2_000, dev_rows=1_000, max_length=256, epochs=(2, 1, 2, 1), batch_size=8),
+    "RACE": Recipe(rows=600, dev_rows=300, epochs=(2, 1, 2, 1), batch_size=2, learning_rate=3e-5),
+}
+
+
+def main() -> None:
+    """Run the asked tasks and seeds one after the other, then print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--tasks", default=",".join(RECIPES))
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--labels-alone", action="store_true", help="also re-train without distillation")
+    parser.add_argument("--table", action="store_true", help="only print the tables of what is there")
+    given = parser.parse_args()
+    if not given.table:
+        for seed in map(int, given.seeds.split(",")):
+            for name in given.tasks.split(","):
+                one_task(given, name, seed)
+    print("\n".join(tables(given.output)))
+
+
+def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
+    """Both recipes on one task with one seed; the figures go to result.json."""
+    recipe, task = RECIPES[name], find_task(name)
+    splits = task_data(given.data, task)
+    if recipe.rows is not None:
+        splits["train"] = subset(splits["train"], recipe.rows, seed)
+    if recipe.dev_rows is not None:
+        splits["dev"] = subset(splits["dev"], recipe.dev_rows, 0)
+    data, root = Data.of(task, splits), given.output / name / f"seed-{seed}"
+    common: dict[str, Any] = {
+        "learning_rate": recipe.learning_rate,
+        "batch_size": recipe.batch_size,
+        "seed": seed,
+        "precision": "bf16",
+    }
+
+    def run(step: str, model: Path, folder: str, options: Options) -> Run:
+        frame = Run(step, model, data, root / folder, options, recipe.max_length, tell=print)
+        print(f"{name}, seed {seed}: {folder}", flush=True)
+        return frame
+
+    e_fine, e_search, e_retrain, e_anytime = recipe.epochs
+    fine = finetune(run("finetune", given.model, "fine-tuned", Options(epochs=e_fine, **common)))
+    options = SearchOptions(epochs=e_search, regulariser=recipe.regulariser, **common)
+    found = search(run("search", fine.folder, "searched", options))
+    assert found.retention is not None
+    lesson = RetrainOptions(epochs=e_retrain, **common)
+    results = {
+        "fine-tuned": fine,
+        "searched": found,
+        "re-trained": retrain(run("retrain", found.folder, "re-trained", lesson)),
+    }
+    if given.labels_alone:
+        alone = replace(lesson, distillation=0.0)
+        results["labels alone"] = retrain(run("retrain", found.folder, "labels-alone", alone))
+    budget = round(work(found.retention.fractions), 3)
+    sandwich = AnytimeOptions(epochs=e_anytime, **common)
+    whole, table = anytime(run("anytime", fine.folder, "anytime", sandwich), [found.folder], [budget])
+    figures = {label: _figures(result) for label, result in results.items()}
+    figures["anytime"] = _figures(whole) | {"table": table}
+    figures["untrained"] = {"evaluation": _untrained(fine, found, data, recipe)}
+    head = {"task": name, "seed": seed, "rows": {n: len(s) for n, s in splits.items()}}
+    head |= {"retention": str(found.retention), "epochs": recipe.epochs, "max_length": recipe.max_length}
+    (root / RESULT).write_text(json.dumps(head | {"results": figures}, indent=1))
+
+
+def _untrained(fine: StepResult, found: StepResult, data: Data, recipe: Recipe) -> dict[str, Any]:
+    """The learned configuration on the fine-tuned weights, with no training for it at all."""
+    model, tokenizer = load(fine.folder)
+    encoded = encode(data, model, tokenizer, recipe.max_length)
+    assert found.retention is not None
+    applied = apply(model, found.retention)
+    return evaluate(applied, encoded.splits["dev"], encoded.task, tokenizer).to_json()
+
+
+def _figures(result: StepResult) -> dict[str, Any]:
+    record = json.loads((result.folder / "run.json").read_text())["result"]
+    return {name: record[name] for name in ("evaluation", "seconds", "tokens_per_second")}
+
+
+def tables(output: Path) -> Iterator[str]:
+    """One Markdown row per task: means over the seeds, and the spread where there are several."""
+    yield "| task | seeds | fine-tuned | re-trained | change | labels alone | searched | untrained "
+    yield "| anytime full | anytime, learned | anytime, late | anytime, linear | word-vectors |"
+    yield "|---" * 13 + "|"
+    for name in RECIPES:
+        found = [json.loads(path.read_text()) for path in sorted(output.glob(f"{name}/seed-*/{RESULT}"))]
+        if found:
+            yield _row(name, found)
+
+
+def _row(name: str, found: list[dict[str, Any]]) -> str:
+    def of(label: str) -> list[float]:
+        return [100 * r["results"][label]["evaluation"]["value"] for r in found if label in r["results"]]
+
+    def shape(start: str) -> list[float]:
+        rows = [
+            row for r in found for row in r["results"]["anytime"]["table"] if row["name"].startswith(start)
+        ]
+        return [
+            100 * row["value"] for row in rows if start != "learned by" or row["name"].endswith("searched")
+        ]
+
+    change = [after - before for before, after in zip(of("fine-tuned"), of("re-trained"), strict=True)]
+    spent = [100 * r["results"]["re-trained"]["evaluation"]["work"] for r in found]
+    cells = [of("fine-tuned"), of("re-trained"), change, of("labels alone"), of("searched"), of("untrained")]
+    cells += [shape("full"), shape("learned by"), shape("late"), shape("linear"), spent]
+    return f"| {name} | {len(found)} | " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(values: list[float]) -> str:
+    if not values:
+        return ""
+    spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1f}{spread}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""bf16 training where the machine has it, fp32 where it only pretends to."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from runs import pretrained, small_data
+
+from powerbert.modeling.storage import load
+from powerbert.probe import BF16, survives
+from powerbert.training.options import Options
+from powerbert.training.steps import Run, finetune
+
+
+def trained(folder, precision, tell=lambda line: None):
+    options = Options(epochs=1, batch_size=8, precision=precision)
+    run = Run("finetune", folder / "encoder", small_data(), folder / precision, options, tell=tell)
+    return load(finetune(run).folder)[0].state_dict()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("precision")
+    pretrained(folder / "encoder")
+    return folder
+
+
+def test_bf16_that_would_crash_is_replaced_by_fp32_and_told(folder, monkeypatch):
+    told = []
+    monkeypatch.setattr("powerbert.training.steps.survives", lambda code: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    replaced = trained(folder, "bf16", told.append)
+    assert any("bf16 does not run on this machine" in line for line in told)
+    plain = trained(folder, "fp32")  # the oracle: the same run in fp32
+    assert all(torch.equal(replaced[name], plain[name]) for name in plain)
+    asked = json.loads((folder / "bf16" / "run.json").read_text())["settings"]["options"]["precision"]
+    assert asked == "bf16"  # what decides a resume is what was asked
+
+
+@pytest.mark.skipif(not survives(BF16), reason="bf16 does not run on this machine")
+def test_bf16_changes_the_products_of_training_and_leaves_fp32_weights(tmp_path):
+    pretrained(tmp_path / "encoder")
+    half, plain = trained(tmp_path, "bf16"), trained(tmp_path, "fp32")
+    assert all(tensor.dtype == torch.float32 for tensor in half.values())
+    assert any(not torch.equal(half[name], plain[name]) for name in plain)
+    for name in plain:
+        torch.testing.assert_close(half[name], plain[name], atol=2e-3, rtol=0)
