@@ -57,6 +57,20 @@ def test_the_search_learns_a_configuration_and_retraining_uses_it(steps):
     assert "retention_parameters" not in load_file(steps / "two" / "model.safetensors")
 
 
+@pytest.mark.parametrize("lengths", ["half", "mass"])
+def test_lengths_are_read_off_the_learned_r(steps, tmp_path, lengths):
+    options = SearchOptions(epochs=1, bins=8, batch_size=8, regulariser=0.1, lengths=lengths)
+    found = search(Run("search", steps / "one", small_data(), tmp_path / "two", options)).retention
+    learned = json.loads((tmp_path / "two" / "retention_parameters.json").read_text())
+    assert all(0 <= r <= 1 for row in learned for r in row)
+    least = 1.0
+    for row, share in zip(learned, found.fractions, strict=True):
+        # The oracle: ranks of a half or more, or the mass; at least one word, and never rising.
+        own = sum(r >= 0.5 for r in row) / 8 if lengths == "half" else sum(row) / 8
+        least = min(least, max(own, 1e-4))
+        assert share == pytest.approx(least, abs=2e-4)
+
+
 def test_the_same_command_again_does_nothing_and_another_is_refused(steps):
     data, told = small_data(), []
     options = Options(epochs=2, batch_size=8, seed=3, evaluations=3)

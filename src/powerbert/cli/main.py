@@ -20,7 +20,18 @@ from powerbert.errors import MissingExtraError, PowerBertError
 if TYPE_CHECKING:
     import typer
 
-COMMANDS = ("demo", "finetune", "search", "retrain", "anytime", "evaluate", "predict", "explain")
+COMMANDS = (
+    "demo",
+    "finetune",
+    "search",
+    "retrain",
+    "anytime",
+    "evaluate",
+    "predict",
+    "explain",
+    "export",
+    "bench",
+)
 """Each is a function of its own name in `powerbert.cli.<name>`."""
 
 MISTAKE = 2

@@ -15,7 +15,7 @@ def extract(rows: Tensor, index: Tensor) -> Tensor:
     One flat `index_select`, several times cheaper on CPU than `gather` with an expanded index.
     """
     batch, length = rows.shape[:2]
-    starts = torch.arange(0, batch * length, length, device=index.device).view(batch, 1)
+    starts = torch.arange(batch, device=index.device).view(batch, 1) * length
     return rows.flatten(0, 1).index_select(0, (index + starts).flatten()).view(*index.shape, *rows.shape[2:])
 
 
@@ -24,10 +24,10 @@ def extract_queries(probabilities: Tensor, index: Tensor) -> Tensor:
 
     (batch, heads, length, keys) and (batch, width) -> (batch, heads, width, keys).
     """
-    batch, heads, length = probabilities.shape[:3]
-    starts = torch.arange(0, batch * heads * length, length, device=index.device).view(batch, heads, 1)
+    batch, heads, length, keys = probabilities.shape
+    starts = torch.arange(batch * heads, device=index.device).view(batch, heads, 1) * length
     rows = probabilities.flatten(0, 2).index_select(0, (index[:, None] + starts).flatten())
-    return rows.view(batch, heads, index.shape[1], -1)
+    return rows.view(batch, heads, index.shape[1], keys)
 
 
 def restore(canvas: Tensor, rows: Tensor, positions: Tensor, real: Tensor) -> Tensor:

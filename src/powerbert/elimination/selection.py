@@ -3,7 +3,8 @@
 Paper: Word-vector Selection
 
 Rows are right-padded here: row 0 of an input is CLS, its real rows come first, PAD last. Ranking
-is in fp32 with a stable sort, so a tie goes to the lowest index in every runtime.
+is in fp32 and a tie goes to the lowest index, by a stable sort in eager mode and, in a graph, by a
+count that needs none: no two runtimes sort ties alike.
 """
 
 from __future__ import annotations
@@ -68,12 +69,7 @@ def order(scores: Tensor, lengths: Tensor) -> Tensor:
 
     scores: (batch, length); lengths: (batch,) real rows of each input. Returns (batch, length).
     """
-    pad = torch.arange(scores.shape[1], device=scores.device) >= lengths[:, None]
-    ranked = (
-        scores.to(torch.float32).nan_to_num(-torch.inf, torch.inf, -torch.inf).masked_fill(pad, -torch.inf)
-    )
-    ranked[:, 0] = torch.inf
-    return ranked.argsort(dim=1, descending=True, stable=True)
+    return _comparable(scores, lengths).argsort(dim=1, descending=True, stable=True)
 
 
 def sorted_positions(scores: Tensor, lengths: Tensor) -> Tensor:
@@ -91,10 +87,35 @@ def select(scores: Tensor, lengths: Tensor, counts: Tensor, width: int) -> Tenso
     Returns row indices (batch, width). An input with fewer than `width` retained rows is filled up
     with other rows behind them; the caller treats those as PAD.
     """
+    if torch.compiler.is_compiling():
+        return _select_in_graph(_comparable(scores, lengths), counts, width)
     best = order(scores, lengths)[:, :width]
     # Ranks beyond an input's own count sort behind its retained rows, which come out ascending.
     surplus = torch.arange(best.shape[1], device=best.device) >= counts[:, None]
     return (best + surplus * scores.shape[1]).sort(dim=1).values % scores.shape[1]
+
+
+def _select_in_graph(scores: Tensor, counts: Tensor, width: int) -> Tensor:
+    """`select` without a stable sort, exact in every runtime, whatever its top-k does with ties.
+
+    The least retained score is a value, the same whichever of two equal rows comes first. Rows above
+    it are retained; of those level with it, as many as there is room for, from the lowest index.
+    """
+    least = scores.topk(width, dim=1).values.gather(1, counts[:, None] - 1)
+    above, level = scores > least, scores == least
+    room = counts[:, None] - above.sum(dim=1, keepdim=True)
+    retained = above | (level & (level.cumsum(dim=1) <= room))
+    # Distinct keys, so no ties: retained rows ascending, then the others to fill up.
+    rows = torch.arange(scores.shape[1], device=scores.device)
+    keys = torch.where(retained, rows, rows + scores.shape[1])
+    return keys.topk(width, dim=1, largest=False).indices
+
+
+def _comparable(scores: Tensor, lengths: Tensor) -> Tensor:
+    """Scores in fp32 without NaN, CLS above all and PAD below: (batch, length)."""
+    rows = torch.arange(scores.shape[1], device=scores.device)
+    finite = scores.to(torch.float32).nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    return finite.masked_fill(rows >= lengths[:, None], -torch.inf).masked_fill(rows == 0, torch.inf)
 
 
 @lru_cache(maxsize=8)

@@ -30,7 +30,7 @@ def significance(
     else:
         votes = real.to(torch.float32)
         # Heads first: the votes then weigh one (length, length) matrix instead of one per head.
-        scores = torch.einsum("bqk,bq->bk", probabilities.sum(dim=1, dtype=torch.float32), votes)
+        scores = (votes[:, None] @ probabilities.sum(dim=1, dtype=torch.float32))[:, 0]
     if exclude_self:
         scores = scores - probabilities.diagonal(dim1=2, dim2=3).sum(dim=1, dtype=torch.float32)
     return scores

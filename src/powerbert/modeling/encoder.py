@@ -96,7 +96,7 @@ def encode(
     output of the last encoder that retained it, and is put back at its own position.
     """
     family = elimination.family
-    cls_only = elimination.cls_only and not record_states and not record_retained
+    cls_only = elimination.cls_only and not record_states
     encoders = family.encoders(base)
     whole = words.hidden
     states = [whole] if record_states else []
@@ -174,14 +174,22 @@ def _attend(
     """Run an encoder with the fused kernel for the rows that ask: (batch, queries, hidden)."""
     heads = family.project(encoder, hidden, asking, context, words.positions)
     residual = hidden if asking is None else extract(hidden, asking)
-    mixed = scaled_dot_product_attention(
-        *heads,
-        attn_mask=_mask(family, encoder, context, words, heads, asking),
-        dropout_p=family.dropout(encoder) if encoder.training else 0.0,
-        scale=family.scale(encoder, heads.query),
-    )
-    attended = family.attention_output(encoder, mixed.transpose(1, 2).flatten(2), residual)
-    return family.feed_forward(encoder, attended)
+    mask = _mask(family, encoder, context, words, heads, asking)
+    scale = family.scale(encoder, heads.query)
+    if torch.compiler.is_exporting():
+        mixed = _mix(_masked(_products(heads, scale), mask).softmax(dim=-1), heads.value)
+    else:
+        forget = family.dropout(encoder) if encoder.training else 0.0
+        mixed = scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=forget, scale=scale)
+        mixed = mixed.transpose(1, 2).flatten(2)
+    return family.feed_forward(encoder, family.attention_output(encoder, mixed, residual))
+
+
+def _masked(products: Tensor, mask: Tensor | None) -> Tensor:
+    """Mask dot products as the fused kernel does, which does not export where the graph computes widths."""
+    if mask is None or mask.dtype != torch.bool:
+        return products if mask is None else products + mask
+    return products.masked_fill(~mask, mask_value(products))
 
 
 def _mask(
@@ -198,11 +206,7 @@ def _mask(
 
 def _probabilities(family: Family, encoder: Any, context: Any, words: Words, heads: Projections) -> Tensor:
     """A_h for every head, softmax in fp32: (batch, heads, width, width)."""
-    query, key = heads.query.flatten(0, 1), heads.key.flatten(0, 1)
-    # The scale rides along with the product: one pass less over the queries.
-    scale = family.scale(encoder, query)
-    logits = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
-    logits = logits.view(*heads.query.shape[:2], *logits.shape[1:])
+    logits = _products(heads, family.scale(encoder, heads.query))
     bias = family.bias(encoder, heads, context, words.positions, words.positions)
     if bias is not None:
         logits = logits + bias
@@ -211,15 +215,29 @@ def _probabilities(family: Family, encoder: Any, context: Any, words: Words, hea
     return logits.softmax(dim=-1, dtype=torch.float32)
 
 
+def _products(heads: Projections, scale: float) -> Tensor:
+    """Scaled dot products of queries and keys: (batch, heads, width, width)."""
+    if torch.compiler.is_compiling():
+        return (heads.query * scale) @ heads.key.transpose(2, 3)
+    query, key = heads.query.flatten(0, 1), heads.key.flatten(0, 1)
+    # The scale rides along with the product: one pass less over the queries.
+    products = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
+    return products.view(*heads.query.shape[:2], *products.shape[1:])
+
+
 def _mix(probabilities: Tensor, value: Tensor) -> Tensor:
     """Weigh the values: (batch, heads, queries, width), (.., width, head) -> (batch, queries, hidden)."""
-    mixed = probabilities.to(value.dtype).flatten(0, 1) @ value.flatten(0, 1)
-    return mixed.view(*value.shape[:2], *mixed.shape[1:]).transpose(1, 2).flatten(2)
+    probabilities = probabilities.to(value.dtype)
+    if torch.compiler.is_compiling():
+        mixed = probabilities @ value
+    else:
+        mixed = (probabilities.flatten(0, 1) @ value.flatten(0, 1)).view(*probabilities.shape[:3], -1)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 def _put_back(whole: Tensor, words: Words) -> Tensor:
     """Write the retained word-vectors into the states of the whole input: (batch, length, hidden)."""
-    if words.positions.shape[1] == whole.shape[1] and words.real is None:
+    if words.real is None and words.positions.shape[1] == whole.shape[1]:
         return words.hidden
     real = words.real
     if real is None:

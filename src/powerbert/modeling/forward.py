@@ -34,7 +34,11 @@ class Arranged(NamedTuple):
 
 
 def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run the base model with the elimination attached to it; bound in place of its own forward."""
+    """Run the base model with the elimination attached to it; bound in place of its own forward.
+
+    With `output_retained=True` the output also has `retained`: for each encoder, the positions (batch,
+    width) in the caller's layout and how many of them each input retains (batch,).
+    """
     elimination: Elimination = getattr(self, ATTRIBUTE)
     arguments = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
     if _is_untouched(elimination, arguments):
@@ -43,7 +47,10 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     config = self.config
     asked = arguments.get("output_hidden_states")
     record_states = bool(config.output_hidden_states if asked is None else asked)
-    arranged, encoded = run(self, elimination, arguments, record_states=record_states)
+    record_retained = bool(arguments.pop("output_retained", False))
+    arranged, encoded = run(
+        self, elimination, arguments, record_states=record_states, record_retained=record_retained
+    )
     hidden, pooled = elimination.family.finish(self, encoded.hidden)
     last = hidden if elimination.cls_only else _give_back(hidden, arranged)
     output: Any = BaseModelOutputWithPooling(
@@ -52,6 +59,10 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     if record_states:
         states = [*encoded.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
         output["hidden_states"] = tuple(_give_back(state, arranged) for state in states)
+    if record_retained:
+        output["retained"] = [
+            (arranged.places.gather(1, positions), lengths) for positions, lengths in encoded.retained
+        ]
     return_dict = arguments.get("return_dict")
     return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
 
@@ -92,7 +103,9 @@ def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:
     else:
         real = mask.to(torch.bool)
     lengths = real.sum(dim=1).clamp(min=1)  # an input of PAD alone still has its first row as CLS
-    places = real.logical_not().to(torch.uint8).argsort(dim=1, stable=True)
+    order = torch.arange(length, device=like.device)
+    # Distinct keys, real words first: any sort of them is stable, in any runtime.
+    places = torch.where(real, order, order + length).argsort(dim=1)
     width, padded = length, True
     if not torch.compiler.is_compiling():
         longest, shortest = torch.stack([lengths.max(), lengths.min()]).tolist()

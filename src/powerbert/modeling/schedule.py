@@ -5,6 +5,7 @@ Paper: PoWER-BERT Components
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import torch
@@ -25,15 +26,15 @@ class Stage(NamedTuple):
 def schedule(retention: RetentionConfiguration, lengths: Tensor, width: int) -> list[Stage]:
     """Plan every encoder of one forward pass, for real lengths (batch,) in a batch `width` wide.
 
-    In eager mode the plan is exact and costs one read of a small tensor. While a graph is traced
-    (torch.compile, torch.export) it follows from shapes and the configuration alone, so that batch
-    and length stay dynamic; it may then pad more, never select otherwise.
+    In eager mode the plan is exact and costs one read of a small tensor. While a graph is traced,
+    what an encoder does follows from the configuration alone, so that batch and length stay dynamic:
+    it may then pad more, never select otherwise. Widths are exact in an exported graph, which reads
+    them off its own counts, and bounds from the batch's shape under torch.compile.
     """
     values = torch.tensor(retention.values, device=lengths.device)[:, None]
-    if retention.is_relative:
-        counts = (lengths * values + (SCALE - 1)) // SCALE
-    else:
-        counts = torch.minimum(values, lengths)
+    counts = _shares(lengths, values) if retention.is_relative else torch.minimum(values, lengths)
+    if torch.compiler.is_exporting():
+        return _from_counts(retention, counts, width)
     if torch.compiler.is_compiling():
         return _from_shapes(retention, counts, width)
     widest = counts.amax(dim=1)
@@ -44,13 +45,35 @@ def schedule(retention: RetentionConfiguration, lengths: Tensor, width: int) -> 
     return [Stage(counts[j], most, bool(loses), bool(pads)) for j, (most, loses, pads) in enumerate(table)]
 
 
+def _shares(lengths: Tensor, values: Tensor) -> Tensor:
+    """ceil(length * value / SCALE): (batch,) and (encoders, 1) -> (encoders, batch).
+
+    In two steps of 100, because OpenVINO divides whole numbers in fp32: wrong from 2**24 on.
+    """
+    hundredths = (lengths * (values % 100) + 99) // 100
+    return (lengths * (values // 100) + hundredths + 99) // 100
+
+
+def _from_counts(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
+    """Widths as numbers that the graph computes, opaque to the exporter: formulas cost it minutes."""
+    widths = counts.amax(dim=1).tolist()
+    for before, most in itertools.pairwise([width, *widths]):
+        torch._check(most >= 1)  # type: ignore[no-untyped-call]
+        torch._check(most <= before)  # type: ignore[no-untyped-call]
+    return _stages(retention, counts, widths)
+
+
 def _from_shapes(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
-    stages = []
+    """Widths as bounds from the shape of the batch."""
+    bounds = retention.values
+    if retention.is_relative:
+        bounds = tuple((width * value + (SCALE - 1)) // SCALE for value in retention.values)
+    widths = [torch.sym_min(bound, width) for bound in bounds]  # type: ignore[no-untyped-call]
+    return _stages(retention, counts, widths)
+
+
+def _stages(retention: RetentionConfiguration, counts: Tensor, widths: list[int]) -> list[Stage]:
     # An absolute configuration may meet an input longer than its N: encoder 1 then eliminates.
-    before = SCALE if retention.is_relative else MAX_LENGTH
-    for j, value in enumerate(retention.values):
-        bound = (width * value + (SCALE - 1)) // SCALE if retention.is_relative else value
-        most = torch.sym_min(bound, width)  # type: ignore[no-untyped-call]
-        stages.append(Stage(counts[j], most, eliminates=value < before, padded=True))
-        before = value
-    return stages
+    before = [SCALE if retention.is_relative else MAX_LENGTH, *retention.values]
+    eliminates = [value < earlier for earlier, value in itertools.pairwise(before)]
+    return [Stage(counts[j], widths[j], eliminates[j], padded=True) for j in range(len(retention))]

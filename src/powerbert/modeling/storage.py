@@ -55,8 +55,7 @@ def save(
         with told(f"the model cannot be written to {folder}", remedy="check the disk and try again"):
             model.save_pretrained(staging)
             tokenizer.save_pretrained(staging)
-        manifest = {"format": FORMAT, "elimination": _to_json(elimination), "sha256": _digests(staging)}
-        (staging / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        write_manifest(staging, elimination)
         for name, content in (extra or {}).items():
             with (staging / name).open("xb") as file:  # never over a file of the model's
                 file.write(content)
@@ -70,7 +69,14 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     Only safetensors are read, no code of the folder runs, and every tensor must be there.
     """
     folder = Path(folder)
-    settings = _read_manifest(folder)
+    manifest = read_manifest(folder)
+    if manifest is not None and "export" in manifest:
+        raise ModelFolderError(
+            f"{folder} holds an exported model",
+            rule="an engine runs it, torch cannot",
+            remedy="open it with powerbert.engines, or load the folder that it was exported from",
+        )
+    settings = None if manifest is None else elimination_in(folder, manifest)
     model = read_model(folder, FAMILIES)
     tokenizer = read_tokenizer(folder)
     if settings is None:
@@ -80,6 +86,12 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         apply(model, retention, strategy, scoring=scoring)
         logger.info("%s: elimination applied, %s, retention %s", folder, strategy, retention)
     return model, tokenizer
+
+
+def write_manifest(folder: Path, elimination: Elimination | None, **more: Any) -> None:
+    """Write powerbert.json beside the files of a model: what it carries, and their sha256."""
+    manifest = {"format": FORMAT, "elimination": _to_json(elimination), "sha256": _digests(folder), **more}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def _to_json(elimination: Elimination | None) -> dict[str, Any] | None:
@@ -101,8 +113,8 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_manifest(folder: Path) -> tuple[RetentionConfiguration, str, Scoring] | None:
-    """Read powerbert.json and compare every file with its sha256; None if there is no elimination."""
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Read powerbert.json and compare every file with its sha256; None if there is none."""
     path = folder / MANIFEST
     if not path.exists():
         return None
@@ -111,8 +123,8 @@ def _read_manifest(folder: Path) -> tuple[RetentionConfiguration, str, Scoring] 
     if path.stat().st_size > MAX_MANIFEST:
         raise ModelFolderError(f"{path} is too large", rule=f"at most {MAX_MANIFEST:,} bytes")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        version, settings, digests = manifest["format"], manifest["elimination"], dict(manifest["sha256"])
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version, _, digests = manifest["format"], manifest["elimination"], dict(manifest["sha256"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFolderError(
             f"{path} cannot be read", got=f"{type(error).__name__}: {error}", remedy="save the model again"
@@ -122,7 +134,7 @@ def _read_manifest(folder: Path) -> tuple[RetentionConfiguration, str, Scoring] 
             f"{path} has an unknown format", got=version, rule=f"this version reads format {FORMAT}"
         )
     _check_digests(folder, digests)
-    return None if settings is None else _from_json(path, settings)
+    return manifest
 
 
 def _check_digests(folder: Path, digests: dict[str, Any]) -> None:
@@ -138,7 +150,13 @@ def _check_digests(folder: Path, digests: dict[str, Any]) -> None:
             )
 
 
-def _from_json(path: Path, settings: Any) -> tuple[RetentionConfiguration, str, Scoring]:
+def elimination_in(
+    folder: Path, manifest: Mapping[str, Any]
+) -> tuple[RetentionConfiguration, str, Scoring] | None:
+    """The elimination that a manifest describes: retention, strategy and scoring; None if there is none."""
+    path, settings = folder / MANIFEST, manifest["elimination"]
+    if settings is None:
+        return None
     try:
         retention = RetentionConfiguration.from_json(settings["retention"])
         strategy, scoring = settings["strategy"], Scoring(**settings["scoring"])

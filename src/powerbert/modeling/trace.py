@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -71,8 +71,9 @@ def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple
     base, elimination = base_of(model), elimination_of(model)
     if elimination is None:
         raise UnsupportedModelError("the model eliminates nothing", remedy="call powerbert.apply first")
+    every_row = replace(elimination, cls_only=False)  # so that the last encoder selects as well
     with _evaluating(base):
-        arranged, encoded = run(base, elimination, dict(batch), record_retained=True)
+        arranged, encoded = run(base, every_row, dict(batch), record_retained=True)
     per_encoder = [_by_input(arranged.places, *retained) for retained in encoded.retained]
     return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
 

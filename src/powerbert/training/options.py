@@ -65,6 +65,10 @@ class SearchOptions(Options):
         bool, "Learn shares of each input's own length, or with --no-relative the paper's counts for N."
     ] = True
     bins: Annotated[int, "Bins of relative rank per encoder."] = 32
+    lengths: Annotated[
+        str,
+        "half: an encoder retains the ranks with r of a half or more; mass: the paper's ceiling of the mass.",
+    ] = "half"
     optimiser: Annotated[
         str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
     ] = "decoupled"
@@ -73,6 +77,8 @@ class SearchOptions(Options):
         super().__post_init__()
         if self.optimiser not in ("decoupled", "release"):
             raise PowerBertError("unknown optimiser of r", got=self.optimiser, rule="decoupled or release")
+        if self.lengths not in ("half", "mass"):
+            raise PowerBertError("unknown --lengths", got=self.lengths, rule="half or mass")
         rate = 1.0 if self.retention_learning_rate is None else self.retention_learning_rate
         if self.regulariser < 0 or rate <= 0 or self.bins < 1:
             raise PowerBertError(

@@ -27,6 +27,10 @@ from powerbert.modeling.apply import apply, remove, search_with
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"
+CEILING = 2.0
+"""How high the decoupled optimiser may lift a parameter; as r it counts as 1. Clipped at 1, a parameter
+that the task needs would forget at every step how much: the noise of the gradient alone then drives it
+below 1, the more the fewer steps there are (docs/results/training.md)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class SoftExtract:
 
     def __call__(self, j: int, rows: Tensor, ranks: Tensor, lengths: Tensor) -> Tensor:
         """Scale the rows (batch, length, hidden) of encoder j by the parameters of their ranks."""
-        r = self.parameters[j - 1]
+        r = degrees(self.parameters[j - 1])
         if self.max_length is None:
             return soft_extract_relative(rows, ranks, lengths, r)
         return soft_extract(rows, ranks, r)
@@ -59,9 +63,15 @@ def detach(model: Any) -> None:
     delattr(model, NAME)
 
 
+def degrees(parameters: Tensor) -> Tensor:
+    """The parameters as r in [0, 1]; the gradient passes as if nothing were clipped."""
+    return parameters + (parameters.clamp(0.0, 1.0) - parameters).detach()
+
+
 def masses(parameters: Tensor, max_length: int | None) -> Tensor:
     """mass(j; r) of each encoder: word-vectors out of N, or the share of the real length: (L,)."""
-    return relative_mass(parameters) if max_length is None else mass(parameters)
+    r = degrees(parameters)
+    return relative_mass(r) if max_length is None else mass(r)
 
 
 def regulariser(parameters: Tensor, max_length: int | None) -> Tensor:
@@ -71,7 +81,7 @@ def regulariser(parameters: Tensor, max_length: int | None) -> Tensor:
 
 
 class RetentionAdamW(torch.optim.AdamW):
-    """AdamW for the weights and for r, with r kept in [0, 1].
+    """AdamW for the weights and for r.
 
     A group with an `l1` weight is regularised *outside* Adam's normalisation, as AdamW decouples weight
     decay: r_j <- r_j - lr * (normalised task gradient + l1 * j). Adam alone divides a constant gradient
@@ -87,8 +97,9 @@ class RetentionAdamW(torch.optim.AdamW):
             if "l1" not in group:
                 continue
             for parameters in group["params"]:
-                if group["l1"] is not None:
-                    j = torch.arange(1, parameters.shape[0] + 1, device=parameters.device)
-                    parameters.sub_(group["lr"] * group["l1"] * j[:, None])
-                project(parameters)
+                if group["l1"] is None:
+                    project(parameters)
+                    continue
+                j = torch.arange(1, parameters.shape[0] + 1, device=parameters.device)
+                parameters.sub_(group["lr"] * group["l1"] * j[:, None]).clamp_(0.0, CEILING)
         return loss

@@ -34,7 +34,7 @@ from powerbert.training.heads import has_head, model_for
 from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.record import RUN, begin, model_card, read_run, run_record
-from powerbert.training.retention_parameters import attach, detach, masses
+from powerbert.training.retention_parameters import attach, degrees, detach, masses
 from powerbert.training.teacher import with_answers
 from powerbert.training.trainer import StepTrainer, inputs_per_step, processes, training_arguments
 
@@ -116,8 +116,9 @@ def search(run: Run) -> StepResult:
         return {"mass": round(float(masses(r.detach(), max_length).sum()), 3)}
 
     def finish() -> dict[str, bytes]:
-        learned = r.detach().clone()
-        retention = RetentionConfiguration.from_mass(masses(learned, max_length).tolist(), max_length)
+        learned = degrees(r.detach())
+        counted = learned if options.lengths == "mass" else (learned >= 0.5).to(learned.dtype)
+        retention = RetentionConfiguration.from_mass(masses(counted, max_length).tolist(), max_length)
         detach(model)
         apply(model, retention)
         run.tell(f"learned retention configuration: {retention}")
@@ -170,7 +171,8 @@ def retrain(
         if objective is None or teacher is None:
             return train
         run.tell(f"asking {teacher} for its answers to {len(train):,} rows of training data")
-        return with_answers(train, load(teacher)[0], tokenizer, vectors=options.hidden_weight > 0)
+        half = _precision(run).precision == "bf16"
+        return with_answers(train, load(teacher)[0], tokenizer, vectors=options.hidden_weight > 0, half=half)
 
     return run_step(run, model, tokenizer, objective=objective, more=more, prepare=prepare)
 

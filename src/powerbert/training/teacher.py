@@ -15,7 +15,7 @@ from torch import Tensor
 
 from powerbert.modeling.packing import pack
 from powerbert.tasks.collator import TEACHER
-from powerbert.training.evaluation import Progress, run_over
+from powerbert.training.evaluation import run_over
 
 
 class CLSVectors:
@@ -34,15 +34,20 @@ class CLSVectors:
 
 
 def with_answers(
-    encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, progress: Progress = iter
+    encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False
 ) -> Dataset:
-    """Add the teacher's answers as a column: its logits and then, if asked for, its final CLS vectors."""
+    """Add the teacher's answers as a column: its logits and then, if asked for, its final CLS vectors.
+
+    half: run its matrix products in bf16, as those of the training are.
+    """
     remembered = CLSVectors(teacher)
+    ready = teacher if half else pack(teacher)
 
     def take(outputs: Any) -> Tensor:
         logits: Tensor = outputs.logits
         return torch.cat([logits, remembered.of(len(logits))], dim=1) if vectors else logits
 
-    answers = numpy.stack(run_over(pack(teacher), encoded, tokenizer, take, progress=progress))
+    with torch.autocast(teacher.device.type, torch.bfloat16, enabled=half):
+        answers = numpy.stack(run_over(ready, encoded, tokenizer, take))
     added: Dataset = encoded.add_column(TEACHER, list(answers))
     return added

@@ -1,0 +1,194 @@
+"""The arms of the benchmark: a model, in an engine and precision, fed in a certain way."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from powerbert.bench.work import flops, word_vectors
+from powerbert.engines.batching import Row, Text, collate, plan, tokenise
+from powerbert.engines.engine import Answer, Batch, Engine
+from powerbert.engines.export import export
+from powerbert.engines.registry import open_engine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.modeling.apply import remove, retention_of
+from powerbert.modeling.storage import load
+
+STOCK = "stock"
+"""The engine everybody starts from: the model as transformers runs it, weights as they are."""
+MODELS = ("unpruned", "eliminated", "truncated")
+FEEDS = ("fixed", "dynamic", "sorted")
+CALIBRATION = 256
+"""Texts from which int8 takes its scales; speed does not depend on them."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to answer all texts."""
+
+    model: str
+    """unpruned; eliminated; or truncated: unpruned on texts cut to the eliminated model's mean length."""
+    feed: str
+    """fixed: padded to N, PAD computed like words, as the paper measures; dynamic: padded to the longest of
+    a batch, in the order given; sorted: batches of like length."""
+    engine: str
+    precision: str
+    batch: int
+
+    @property
+    def name(self) -> str:
+        """A line of the table."""
+        return f"{self.engine} {self.precision} {self.feed} {self.batch} {self.model}"
+
+
+class Stock(Engine):
+    """transformers' own forward pass with its fused attention, nothing of this project in it."""
+
+    name = STOCK
+    precisions = ("fp32",)
+    precision = "fp32"
+
+    def __init__(self, model: Any, like: Engine) -> None:
+        self.model, self.tokenizer, self.limits, self.labels = model, like.tokenizer, like.limits, like.labels
+
+    @classmethod
+    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Any:
+        """Load a folder and take its elimination off."""
+        model, tokenizer = load(folder)
+        return cls(remove(model), TorchEngine(model, tokenizer))
+
+    @torch.inference_mode()
+    def answer(self, inputs: dict[str, Any], retained: bool) -> Answer:
+        """Run the model; it retains everything."""
+        logits = self.model(**{name: torch.from_numpy(rows) for name, rows in inputs.items()}).logits
+        return Answer(logits.numpy(), [()] * len(logits) if retained else None)
+
+
+class Field:
+    """Engines of both models, opened once, and the batches of every feed."""
+
+    def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
+        self.folder, self.work, self.texts, self.max_length = folder, work, list(texts), max_length
+        self.engines: dict[tuple[str, str, bool], Engine] = {}
+        model, self.tokenizer = load(folder)
+        self.retention = retention_of(model)
+        # To count on, not to time: the engines have their own copies, on packed weights.
+        self.models = {True: model, False: remove(copy.deepcopy(model))}
+        self.counted: dict[tuple[bool, int], int] = {}
+        rows = tokenise(TorchEngine(copy.deepcopy(model), self.tokenizer), self.texts)
+        self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
+        self.lengths = [len(row["input_ids"]) for row in self.rows]
+
+    def engine(self, arm: Arm) -> Engine:
+        """The engine of an arm; an exported graph is written to the work folder at first use."""
+        key = arm.engine, arm.precision, arm.model == "eliminated"
+        if key not in self.engines:
+            self.engines[key] = self._open(*key)
+        return self.engines[key]
+
+    def _open(self, engine: str, precision: str, eliminated: bool) -> Engine:
+        model, tokenizer = load(self.folder)
+        if not eliminated:
+            remove(model)
+        if engine == STOCK:
+            return Stock(model, TorchEngine(load(self.folder)[0], tokenizer))
+        if engine == TorchEngine.name:
+            return TorchEngine(model, tokenizer)
+        target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'unpruned'}"
+        if not target.exists():
+            export(model, tokenizer, target, engine, precision, calibration=self.texts[:CALIBRATION])
+        return open_engine(target)
+
+    def run(self, arm: Arm) -> Callable[[], list[float]]:
+        """A function that answers all texts once and returns the seconds of each batch."""
+        engine, batches = self.engine(arm), list(self.batches(arm))
+
+        def once() -> list[float]:
+            seconds = []
+            for batch in batches:
+                start = time.perf_counter()
+                engine.run(batch)
+                seconds.append(time.perf_counter() - start)
+            return seconds
+
+        return once
+
+    def of_length(self, length: int, inputs: int) -> Field:
+        """The same engines with inputs of exactly this length, made of the words of the texts."""
+        words = [i for row in self.rows for i in row["input_ids"][1:-1]]
+        cls, sep = self.rows[0]["input_ids"][0], self.rows[0]["input_ids"][-1]
+        rows: list[Row] = []
+        for n in range(inputs):
+            at = n * length % len(words)
+            body = (words[at:] + words * (length // len(words) + 1))[: length - 2]
+            ids = [cls, *body, sep][:length]
+            zeros = {name: [0] * length for name in self.rows[0] if name == "token_type_ids"}
+            rows.append({"input_ids": ids, "attention_mask": [1] * length} | zeros)
+        other = copy.copy(self)  # engines and what was counted are shared
+        other.rows, other.lengths, other.max_length = rows, [length] * inputs, length
+        return other
+
+    def batches(self, arm: Arm) -> Iterator[Batch]:
+        """The batches that an arm is fed."""
+        rows = self.rows
+        if arm.model == "truncated":
+            cap = same_mean(self.lengths, self._share())
+            rows = [{name: ids[:cap] for name, ids in row.items()} for row in rows]
+        pad = int(self.tokenizer.pad_token_id or 0)
+        for part in self._parts(arm, rows):
+            batch = collate([rows[i] for i in part], pad)
+            yield _filled(batch, self.max_length, pad) if arm.feed == "fixed" else batch
+
+    def _parts(self, arm: Arm, rows: list[Row]) -> list[list[int]]:
+        if arm.feed == "sorted":
+            lengths = [len(row["input_ids"]) for row in rows]
+            return plan(lengths, budget=arm.batch * self.max_length, most=arm.batch)
+        return [list(range(len(rows)))[at : at + arm.batch] for at in range(0, len(rows), arm.batch)]
+
+    def word_vectors(self, arm: Arm) -> int:
+        """Word-vectors over all encoders; PAD counts only where it is computed like words."""
+        lengths = [int(n) for batch in self.batches(arm) for n in batch["attention_mask"].sum(axis=1)]
+        return word_vectors(self.models[arm.model == "eliminated"], lengths)
+
+    def flops(self, arm: Arm) -> int:
+        """Of the matrix products of all batches, PAD included; counted once per length."""
+        eliminated, total = arm.model == "eliminated", 0
+        for batch in self.batches(arm):
+            rows, length = batch["input_ids"].shape
+            if (eliminated, length) not in self.counted:
+                self.counted[eliminated, length] = flops(self.models[eliminated], 1, length)
+            total += rows * self.counted[eliminated, length]
+        return total
+
+    def _share(self) -> float:
+        """Share of the unpruned model's word-vectors that the eliminated one processes."""
+        if self.retention is None:
+            return 1.0
+        spent = sum(self.retention.total(length) for length in self.lengths)
+        return spent / (len(self.retention) * sum(self.lengths))
+
+
+def same_mean(lengths: Sequence[int], share: float) -> int:
+    """The cap at which texts cut to it have this share of their words, or just above."""
+    goal = share * sum(lengths)
+    return next(
+        cap for cap in range(1, max(lengths) + 1) if sum(min(length, cap) for length in lengths) >= goal
+    )
+
+
+def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:
+    """Pad to N and call every position a word, so that PAD costs what it costs in the paper's protocol."""
+    filled = {}
+    for name, rows in batch.items():
+        value = {"input_ids": pad, "attention_mask": 1}.get(name, 0)
+        wide = numpy.full((len(rows), length), value, dtype=numpy.int64)
+        wide[:, : rows.shape[1]] = rows if name != "attention_mask" else 1
+        filled[name] = wide
+    return filled

@@ -1,0 +1,61 @@
+"""Time several arms in turn, so that a machine that slows down for a while slows all of them."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Timing:
+    """The rounds of one arm, in seconds."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """Median wall time of a round."""
+        return statistics.median(self.wall)
+
+    @property
+    def spread(self) -> float:
+        """Distance of the quartiles, as a share of the median."""
+        if len(self.wall) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.wall, n=4, method="inclusive")
+        return (high - low) / self.median
+
+    @property
+    def p95(self) -> float:
+        """Time within which 95 of 100 rounds end."""
+        ordered = sorted(self.wall)
+        return ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+
+
+def interleave(
+    arms: Mapping[str, Callable[[], object]],
+    rounds: int,
+    *,
+    seed: int = 0,
+    progress: Callable[[Sequence[int]], Iterable[int]] = list,
+) -> dict[str, Timing]:
+    """Run every arm once per round, in an order drawn anew; one more round at the start is not counted."""
+    timings = {name: Timing() for name in arms}
+    draw = random.Random(seed)
+    for turn in progress(range(rounds + 1)):
+        for name in draw.sample(list(arms), len(arms)):
+            wall, cpu = time.perf_counter(), time.process_time()
+            arms[name]()
+            if turn > 0:
+                timings[name].wall.append(time.perf_counter() - wall)
+                timings[name].cpu.append(time.process_time() - cpu)
+    return timings
+
+
+def ratio(slower: Timing, faster: Timing) -> float:
+    """How many times as fast: the median over the rounds of the ratio within a round."""
+    return statistics.median(a / b for a, b in zip(slower.wall, faster.wall, strict=True))

@@ -1,0 +1,94 @@
+"""Run the arms in turn and describe each of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from powerbert.bench.arms import MODELS, STOCK, Arm, Field
+from powerbert.bench.headline import headline
+from powerbert.bench.machine import Watch, machine
+from powerbert.bench.measure import Timing, interleave
+from powerbert.bench.memory import extra_megabytes
+from powerbert.bench.peak import peaks
+
+Progress = Callable[[Sequence[int]], Iterable[int]]
+
+
+def choose(
+    engines: Sequence[tuple[str, str]], batches: Sequence[int], feeds: Sequence[str], eliminates: bool
+) -> list[Arm]:
+    """All arms of these engines with their precisions, batch sizes and feeds.
+
+    Stock transformers runs the unpruned model only, and a model that eliminates nothing has no other arm.
+    """
+    arms = []
+    for engine, precision in engines:
+        models = ("unpruned",) if engine == STOCK or not eliminates else MODELS
+        for model in models:
+            for feed in feeds:
+                if model == "truncated" and feed != "sorted":
+                    continue  # the easiest of the baselines needs no second way to be fed
+                arms += [Arm(model, feed, engine, precision, batch) for batch in batches]
+    return arms
+
+
+def bench(field: Field, arms: Sequence[Arm], rounds: int, progress: Progress = list) -> dict[str, Any]:
+    """Measure the arms in one run; figures for JSON."""
+    runs = {arm: field.run(arm) for arm in arms}
+    latencies: dict[Arm, list[float]] = {arm: [] for arm in arms}
+
+    def timed(arm: Arm) -> Callable[[], object]:
+        return lambda: latencies[arm].extend(runs[arm]())
+
+    limits = peaks()
+    watch = Watch()
+    found = interleave({arm.name: timed(arm) for arm in arms}, rounds, progress=progress)
+    timings = {arm: found[arm.name] for arm in arms}
+    warning = watch.warning()
+    described = [
+        _describe(field, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
+        for arm in arms
+    ]
+    return {
+        "machine": machine() | {"threads": torch.get_num_threads(), "peak_gflops": limits},
+        "texts": len(field.texts),
+        "mean_length": statistics.mean(field.lengths),
+        "max_length": field.max_length,
+        "rounds": rounds,
+        "warning": warning,
+        "headline": headline(timings),
+        "arms": described,
+    }
+
+
+def _describe(
+    field: Field,
+    arm: Arm,
+    timing: Timing,
+    latencies: Sequence[float],
+    limits: dict[str, float],
+    memory: float | None,
+) -> dict[str, Any]:
+    gflop = field.flops(arm) / 1e9
+    ordered = sorted(latencies)
+    return {
+        "arm": arm.name,
+        "model": arm.model,
+        "feed": arm.feed,
+        "engine": arm.engine,
+        "precision": arm.precision,
+        "batch": arm.batch,
+        "seconds": timing.median,
+        "cpu_seconds": statistics.median(timing.cpu),
+        "spread": timing.spread,
+        "p95_ms": 1e3 * ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "inputs_per_second": len(field.texts) / timing.median,
+        "word_vectors": field.word_vectors(arm),
+        "gflop": gflop,
+        "share_of_peak": gflop / timing.median / limits[arm.precision] if arm.precision in limits else None,
+        "extra_memory_mb": memory,
+    }

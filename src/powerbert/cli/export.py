@@ -1,0 +1,151 @@
+"""`powerbert export`: a classifier as a graph that another engine runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from powerbert.cli.data import Columns, existing_folder
+from powerbert.cli.evaluate import opened
+from powerbert.cli.flags import command
+from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, working, write_json
+from powerbert.cli.training import Given
+from powerbert.errors import PowerBertError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from rich.table import Table
+
+    from powerbert.engines.batching import Text
+    from powerbert.engines.compare import Comparison
+    from powerbert.tasks.task import Task
+
+CALIBRATION = 256
+"""Rows of the data from which int8 takes its scales; the others are compared."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is exported, and to what."""
+
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    to: Annotated[str, "onnx or openvino.", "ENGINE"]
+    output: Annotated[str, "Folder for the exported model.", "FOLDER"]
+    precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
+    data: Annotated[
+        str | None,
+        f"Your own texts: int8 takes its scales from {CALIBRATION} rows, answers to the others are compared.",
+        "FILE",
+    ] = None
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
+    rows: Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"] = None
+    retention: Annotated[
+        str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
+    ] = None
+    json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
+
+
+def _export(flags: Given, columns: Given) -> None:
+    """Write a classifier, its tokenizer and its retention configuration for ONNX Runtime or OpenVINO.
+
+    Batch and length stay free, and each input retains word-vectors by its own length. With --data the
+    answers of the exported model are compared with those of torch in fp32.
+
+    Example:
+
+        powerbert export --model three --to openvino --output fast --precision int8 --data a.csv --text review
+    """
+    from powerbert.engines.export import check_target as check_engine
+
+    asked = Asked(**flags)
+    check_engine(asked.to, asked.precision)
+    if asked.json is not None:
+        check_target(asked.json, "--json")
+    model, tokenizer, task, rows = _source(asked, Columns(**columns))
+    texts = [] if rows is None or task is None else _texts(rows, task)
+    known, unseen = texts[:CALIBRATION], texts[CALIBRATION:]
+    from powerbert.engines.export import export as write
+
+    with working(f"exporting to {asked.to}, {asked.precision}"):
+        write(model, tokenizer, asked.output, asked.to, asked.precision, calibration=known)
+    note(f"wrote {asked.output}")
+    figures: dict[str, Any] = {"folder": asked.output, "engine": asked.to, "precision": asked.precision}
+    if unseen and rows is not None and task is not None:
+        found = _compare(asked, model, tokenizer, unseen)
+        metrics = _metrics(found, rows, task)
+        figures |= found.to_json() | {"metric": metrics}
+        if asked.json != STANDARD_OUTPUT:
+            show(_table(asked, found, metrics, task))
+    if asked.json is not None:
+        write_json(asked.json, figures)
+
+
+def _source(asked: Asked, columns: Columns) -> tuple[Any, Any, Task | None, Dataset | None]:
+    """The model and, where data was named, its task and rows; labelled ones if a label was named."""
+    if asked.data is None:
+        from powerbert.cli.retention import asked_retention
+        from powerbert.modeling.apply import apply
+        from powerbert.modeling.storage import load
+
+        retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
+        with working("loading the model"):
+            model, tokenizer = load(existing_folder(asked.model))
+        if retention is not None:
+            apply(model, retention)
+        return model, tokenizer, None, None
+    labelled = columns.task is not None or columns.label is not None
+    from powerbert.modeling.packing import unpack
+
+    model, tokenizer, task, rows = opened(asked, columns, labelled=labelled, split="dev")
+    return unpack(model), tokenizer, task, rows
+
+
+def _texts(rows: Dataset, task: Task) -> list[Text]:
+    if task.kind == "multiple-choice":
+        raise PowerBertError("an engine runs sequence classifiers", got=task.name)
+    if task.is_pair:
+        return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
+    return list(rows["text"][:])
+
+
+def _compare(asked: Asked, model: Any, tokenizer: Any, texts: list[Text]) -> Comparison:
+    """Torch in fp32 against the folder that was just written."""
+    from powerbert.engines.compare import compare
+    from powerbert.engines.registry import open_engine
+    from powerbert.engines.torch_engine import TorchEngine
+
+    with working(f"comparing the answers to {len(texts):,} texts"):
+        return compare(TorchEngine(model, tokenizer), open_engine(asked.output), texts)
+
+
+def _metrics(found: Comparison, rows: Dataset, task: Task) -> dict[str, float] | None:
+    """The task's metric of both, where there are labels."""
+    if "label" not in rows.column_names:
+        return None
+    import numpy
+
+    from powerbert.tasks.metrics import metric
+    from powerbert.training.evaluation import answers
+
+    labels = numpy.asarray(rows["label"][CALIBRATION:])
+    measure = metric(task.metric)
+    arms = {"torch fp32": found.first, "exported": found.second}
+    return {name: measure(answers(logits, task), labels) for name, logits in arms.items()}
+
+
+def _table(asked: Asked, found: Comparison, metrics: dict[str, float] | None, task: Task) -> Table:
+    from rich.table import Table
+
+    table = Table(title=f"{len(found.first):,} texts that were not used for the scales")
+    table.add_column("")
+    table.add_column(f"{asked.to} {asked.precision} against torch fp32", justify="right")
+    if found.agreement is not None:
+        table.add_row("same label", f"{100 * found.agreement:.2f} %")
+    table.add_row("largest difference of a logit", f"{found.difference:.4f}")
+    if metrics is not None:
+        before, after = (100 * value for value in metrics.values())
+        table.add_row(task.metric, f"{before:.2f} -> {after:.2f}")
+    return table
+
+
+export = command(_export, Asked, Columns)

@@ -1,0 +1,90 @@
+"""Texts in any order to batches of like length, and answers back in the order of the texts.
+
+A batch costs its rows times its longest input, PAD included. Sorted by real length there is next to no
+PAD; a budget of word-vectors then bounds the time and memory of a batch, whatever the lengths are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from powerbert.engines.engine import Engine, Integers
+from powerbert.errors import PowerBertError
+from powerbert.modeling.text import clean, tokenizer_options
+
+BUDGET = 4096
+"""Word-vectors of a batch at encoder 1."""
+WINDOW = 2048
+"""Texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size."""
+
+Text = str | tuple[str, str]
+Row = dict[str, list[int]]
+
+
+def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) -> list[list[int]]:
+    """Indices into `lengths` in batches, long to short: rows times longest within the budget.
+
+    An input that is longer than the budget is a batch of its own; `most` bounds the rows of a batch.
+    Long inputs come first, so that memory is at its highest at the start, not in the end.
+    """
+    if budget < 1 or (most is not None and most < 1):
+        raise PowerBertError("a batch holds at least one word-vector and one row", got=(budget, most))
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    batches: list[list[int]] = []
+    at = 0
+    while at < len(order):
+        rows = max(1, budget // max(1, lengths[order[at]]))
+        batches.append(order[at : at + min(rows, most or rows)])
+        at += len(batches[-1])
+    return batches
+
+
+def tokenise(engine: Engine, texts: Sequence[Text], first: int = 0) -> list[Row]:
+    """Tokenise texts or pairs without padding, cut to what the model reads; errors count from `first`."""
+    for number, text in enumerate(texts, first):
+        parts = text if isinstance(text, tuple) else (text,)
+        if not all(isinstance(part, str) and part.strip() for part in parts):
+            raise PowerBertError(f"text {number} is empty or not text", remedy="give at least one word")
+    limit = engine.limits.longest
+    cut = [
+        clean(text, limit) if isinstance(text, str) else tuple(clean(part, limit) for part in text)
+        for text in texts
+    ]
+    tokenizer: Any = engine.tokenizer
+    made = tokenizer(cut, **tokenizer_options(limit)) if cut else {}
+    names = [name for name in engine.limits.inputs if name in made]
+    return [{name: made[name][i] for name in names} for i in range(len(cut))]
+
+
+def collate(rows: Sequence[Row], pad: int) -> dict[str, Integers]:
+    """Pad rows on the right to their longest: (batch, length) each."""
+    width = max(len(row["input_ids"]) for row in rows)
+    batch = {}
+    for name in rows[0]:
+        filled = numpy.full((len(rows), width), pad if name == "input_ids" else 0, dtype=numpy.int64)
+        for i, row in enumerate(rows):
+            filled[i, : len(row[name])] = row[name]
+        batch[name] = filled
+    return batch
+
+
+def answer(
+    engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW
+) -> Iterator[NDArray[numpy.float32]]:
+    """Logits (labels,) of each text, in the order of the texts, which may be a stream of any size."""
+    stream, read = iter(texts), 0
+    while held := list(islice(stream, window)):
+        rows, read = tokenise(engine, held, read), read + len(held)
+        logits: list[NDArray[numpy.float32]] = [numpy.empty(0, numpy.float32)] * len(rows)
+        pad = int(getattr(engine.tokenizer, "pad_token_id", None) or 0)
+        for batch in plan([len(row["input_ids"]) for row in rows], budget):
+            for i, found in zip(
+                batch, engine.run(collate([rows[i] for i in batch], pad)).logits, strict=True
+            ):
+                logits[i] = found
+        yield from logits

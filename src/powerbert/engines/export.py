@@ -1,0 +1,134 @@
+"""Export a classifier with its tokenizer and retention configuration to another engine."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from powerbert.engines.engine import Engine, Integers, Limits, check, require
+from powerbert.engines.exported import Exported, write_exported
+from powerbert.engines.graph import check_classifier, limits_of, trace
+from powerbert.engines.int8 import quantise_onnx, quantise_openvino
+from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
+from powerbert.engines.onnx_engine import OnnxEngine
+from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
+from powerbert.engines.openvino_engine import OpenVinoEngine
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.text import encode_texts
+
+TARGETS: dict[str, type[Engine]] = {engine.name: engine for engine in (OnnxEngine, OpenVinoEngine)}
+CALIBRATION_BATCH = 8
+
+Text = str | tuple[str, str]
+
+logger = logging.getLogger(__name__)
+
+
+def export(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: str | Path,
+    to: str,
+    precision: str = "fp32",
+    *,
+    calibration: Sequence[Text] = (),
+) -> None:
+    """Write a folder that an engine runs: graph, tokenizer and retention, all of it or nothing.
+
+    The model is left as it is, in eval mode. Tracing takes some seconds per encoder.
+
+    to: "onnx" or "openvino".
+    precision: "fp32", "int8" or, for OpenVINO, "bf16".
+    calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
+        from them. Some hundreds are plenty. ONNX Runtime takes its scales from each input and needs none.
+    """
+    check_target(to, precision)
+    check_classifier(model)
+    _check_weights(model)
+    if (to, precision) == ("openvino", "int8") and not calibration:
+        raise PowerBertError(
+            "int8 in OpenVINO needs calibration texts", remedy="give some hundreds of the texts it will meet"
+        )
+    for package in ("onnx", "openvino") if to == "openvino" else ("onnx", "onnxruntime"):
+        require(package, to)
+    limits = limits_of(model, tokenizer)
+    batches = list(_batches(model, tokenizer, limits, calibration))
+    labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
+
+    def write_graph(target: Path) -> None:
+        if to == "onnx":
+            _write_onnx(model, limits, target / ONNX_GRAPH, precision)
+        else:
+            _write_openvino(model, limits, target / OPENVINO_GRAPH, precision, batches)
+
+    write_exported(folder, model, tokenizer, Exported(to, precision, limits, labels), write_graph)
+    logger.info("%s: exported to %s, %s", folder, to, precision)
+
+
+def check_target(to: str, precision: str) -> None:
+    """Refuse an engine that nothing is exported to, and a precision that it does not have."""
+    if not isinstance(to, str) or to not in TARGETS:
+        raise PowerBertError(
+            "a model cannot be exported to this", got=to, rule="one of " + ", ".join(TARGETS)
+        )
+    known = TARGETS[to].precisions
+    if precision not in known:
+        raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
+
+
+def _write_onnx(model: Any, limits: Limits, target: Path, precision: str) -> None:
+    program = trace(model.eval(), limits)
+    if precision == "fp32":
+        program.save(str(target))
+        return
+    with TemporaryDirectory() as temporary:
+        plain = Path(temporary) / target.name
+        program.save(str(plain))
+        quantise_onnx(plain, target)
+
+
+def _write_openvino(
+    model: Any, limits: Limits, target: Path, precision: str, batches: list[dict[str, Integers]]
+) -> None:
+    """By way of ONNX: OpenVINO's own reading of a torch graph cannot follow numbers computed inside it."""
+    openvino = require("openvino", "openvino")
+    with TemporaryDirectory() as temporary:
+        _write_onnx(model, limits, Path(temporary) / ONNX_GRAPH, "fp32")
+        graph = openvino.Core().read_model(
+            str(Path(temporary) / ONNX_GRAPH)
+        )  # convert_model reports to Intel
+        if precision == "int8":
+            graph = quantise_openvino(graph, batches)
+        openvino.save_model(graph, str(target), compress_to_fp16=False)
+
+
+def _batches(
+    model: Any, tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
+) -> Iterator[dict[str, Integers]]:
+    """Tokenise calibration texts, a few at a time."""
+    tokenizer = copy.deepcopy(tokenizer)  # it remembers how it padded, and would be saved that way
+    for start in range(0, len(texts), CALIBRATION_BATCH):
+        part = [(text, None) if isinstance(text, str) else text for text in texts[start:][:CALIBRATION_BATCH]]
+        first, second = [text for text, _ in part], [pair for _, pair in part if pair is not None]
+        if second and len(second) < len(first):
+            raise PowerBertError("calibration texts and pairs are mixed", rule="all are one or the other")
+        encoded = encode_texts(model, tokenizer, first, second or None)
+        yield check({name: np.asarray(rows) for name, rows in encoded.items()}, limits)
+
+
+def _check_weights(model: Any) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            raise UnsupportedModelError(
+                f"{name} is not fp32 on the CPU",
+                got=f"{parameter.dtype} on {parameter.device}",
+                remedy="call model.float().cpu() first",
+            )

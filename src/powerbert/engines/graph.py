@@ -1,0 +1,155 @@
+"""A model with elimination as one ONNX graph in which batch and length are free.
+
+The graph computes everything that depends on the input: how many word-vectors each input retains, from its
+own real length by whole-number arithmetic, the width of the batch behind each encoder, the selection, and
+where padding stands. It agrees with eager torch at every length, also at those never traced.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from powerbert.engines.engine import Limits, require
+from powerbert.errors import UnsupportedModelError
+from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.folder import told
+from powerbert.modeling.text import longest_input
+
+LOGITS, RETAINED = "logits", "retained_{}"
+"""Outputs: (batch, labels), and for encoder j (batch, width) positions, -1 behind those of an input."""
+
+
+class Graph(nn.Module):
+    """A classifier as a function from the inputs to logits and retained positions."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Inputs are (batch, length) each; `outputs_of` names the outputs."""
+        given = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        with _recording(self.model) as recorded:
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask, **given).logits
+        retained = []
+        for places, lengths in recorded:
+            real = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+            retained.append(torch.where(real, places, -1))
+        return logits, *retained
+
+
+def trace(model: Any, limits: Limits) -> Any:
+    """Trace a classifier to a torch.onnx.ONNXProgram."""
+    require("onnxscript", "onnx")
+    length = min(limits.longest, 7)
+    if length < 2:
+        raise UnsupportedModelError("a graph needs inputs of two words at least", got=limits.longest)
+    # Batch and length of the example must differ, or the exporter takes them for one number.
+    example = {name: torch.ones(length + 1, length, dtype=torch.long) for name in limits.inputs}
+    free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    with (
+        told("the model cannot be traced", "export a model of a supported family"),
+        torch.no_grad(),
+        _quiet(),
+    ):
+        model(**example)  # what Rand-WS computes once and remembers must not be remembered from a trace
+        program = torch.export.export(
+            Graph(model), (), kwargs=example, dynamic_shapes=dict.fromkeys(example, free)
+        )
+        onnx: Any = torch.onnx.export(
+            program, input_names=list(example), output_names=outputs_of(model), dynamo=True, verbose=False
+        )
+    _forget_sources(onnx.model)
+    return onnx
+
+
+def outputs_of(model: Any) -> list[str]:
+    """Names of the outputs of the graph: logits, then the retained positions of each encoder."""
+    elimination = elimination_of(model)
+    encoders = len(elimination.retention) if elimination is not None and eliminates(model) else 0
+    return [LOGITS, *(RETAINED.format(j) for j in range(1, encoders + 1))]
+
+
+def limits_of(model: Any, tokenizer: PreTrainedTokenizerBase) -> Limits:
+    """What a classifier can read; token types only where the model tells more than one apart."""
+    types = int(getattr(model.config, "type_vocab_size", 0) or 0)
+    inputs = ("input_ids", "attention_mask") + (("token_type_ids",) if types > 1 else ())
+    return Limits(inputs, longest_input(model, tokenizer), int(model.config.vocab_size), types)
+
+
+def eliminates(model: Any) -> bool:
+    """Whether a model carries elimination that does anything at a length it can read."""
+    elimination = elimination_of(model)
+    return elimination is not None and not elimination.retention.is_full
+
+
+def check_classifier(model: Any) -> None:
+    """Refuse what an engine cannot serve."""
+    if not isinstance(model, PreTrainedModel):
+        raise UnsupportedModelError(
+            "an engine runs a transformers model",
+            got=type(model).__name__,
+            remedy="call merge_and_unload() on a PEFT model first",
+        )
+    if not type(model).__name__.endswith("ForSequenceClassification"):
+        raise UnsupportedModelError(
+            "an engine runs sequence classifiers",
+            got=type(model).__name__,
+            remedy="fine-tune the model first, or call the model itself",
+        )
+
+
+@contextmanager
+def _recording(model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collect the retained positions while the model runs; the head would not hand them on."""
+    recorded: list[tuple[Tensor, Tensor]] = []
+    if not eliminates(model):
+        yield recorded
+        return
+    base = base_of(model)
+
+    def ask(_: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return args, {**kwargs, "output_retained": True}
+
+    def collect(_: Any, __: Any, output: Any) -> None:
+        recorded.extend(output.retained)
+
+    handles = [base.register_forward_pre_hook(ask, with_kwargs=True), base.register_forward_hook(collect)]
+    try:
+        yield recorded
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _forget_sources(model: Any) -> None:
+    """Take the exporter's notes out of a graph: they tell the paths of this machine."""
+    model.graph.metadata_props.clear()
+    for node in model.graph:
+        node.metadata_props.clear()
+        for value in node.outputs:
+            value.metadata_props.clear()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what the exporter tells about packages that nobody needs."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

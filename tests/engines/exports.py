@@ -1,0 +1,95 @@
+"""Exports of tiny models, each graph traced once, and the comparison of an engine with eager torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from texts import tokenizer_for
+
+from powerbert.engines import export as module
+from powerbert.engines.engine import Engine
+from powerbert.engines.registry import open_engine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.modeling import encoder
+
+TEXTS = ["good film", "the plot was dull but it is very great!", "bad", "this was not good, was it?"] * 4
+TOLERANCE = {"onnx": 1e-4, "openvino": 1e-3}
+CLOSE = 1e-4  # runtimes may differ where the scores at the cut do not
+
+
+class Exports:
+    """The folders of one model; a trace takes seconds and is the same for every engine, so there is one."""
+
+    def __init__(self, model: Any, folder: Path) -> None:
+        self.model, self.folder, self.tokenizer = model, folder, tokenizer_for(max_length=512)
+        self.program: Any = None
+        self.trace = module.trace
+
+    def _once(self, model: Any, limits: Any) -> Any:
+        self.program = self.program or self.trace(model, limits)
+        return self.program
+
+    def made(self, to: str, precision: str = "fp32") -> Path:
+        folder = self.folder / f"{to}-{precision}"
+        if not folder.exists():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(module, "trace", self._once)
+                module.export(self.model, self.tokenizer, folder, to, precision, calibration=TEXTS)
+        return folder
+
+    def opened(self, to: str, precision: str = "fp32") -> Engine:
+        return open_engine(self.made(to, precision), threads=1)
+
+    @property
+    def torch(self) -> TorchEngine:
+        return TorchEngine(self.model, self.tokenizer)
+
+
+def gaps(model: Any, batch: Any) -> list[float]:
+    """For each input, how far apart the scores at its closest cut are, in eager torch."""
+    cuts = [[math.inf] * len(batch["input_ids"])]
+    select = encoder.select
+
+    def spy(scores: Any, lengths: Any, counts: Any, width: int) -> Any:
+        cuts.append(
+            [_gap(*row) for row in zip(scores.tolist(), lengths.tolist(), counts.tolist(), strict=True)]
+        )
+        return select(scores, lengths, counts, width)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(encoder, "select", spy)
+        model(**batch)
+    return [min(column) for column in zip(*cuts, strict=True)]
+
+
+def _gap(scores: list[float], length: int, count: int) -> float:
+    """Between the least retained and the best eliminated word; CLS does not compete."""
+    ranked = sorted(scores[1:length], reverse=True)
+    if not 1 < count < length:
+        return math.inf
+    gap = ranked[count - 2] - ranked[count - 1]
+    # Even attention over a power of two is exact in every runtime, and so is its tie: no close call.
+    even = length & (length - 1) == 0 and ranked[0] == ranked[-1]
+    return math.inf if even else gap
+
+
+def assert_parity(engine: Engine, exports: Exports, batch: Any) -> int:
+    """Same words, same label, close logits wherever no cut is close; returns how many were compared."""
+    expected = exports.torch.run(batch, retained=True)
+    answer = engine.run(batch, retained=True)
+    assert answer.logits.shape == expected.logits.shape
+    assert answer.logits.dtype == np.float32
+    clear = [gap > CLOSE for gap in gaps(exports.model, batch)]
+    for i, compared in enumerate(clear):
+        assert [len(row) for row in answer.retained[i]] == [len(row) for row in expected.retained[i]]
+        if compared:
+            assert answer.retained[i] == expected.retained[i]
+            difference = np.abs(answer.logits[i] - expected.logits[i]).max()
+            assert difference <= TOLERANCE[engine.name]
+            assert answer.logits[i].argmax() == expected.logits[i].argmax()
+    return sum(clear)
