@@ -150,8 +150,10 @@ def _figures(result: StepResult) -> dict[str, Any]:
 
 def tables(output: Path) -> Iterator[str]:
     """One Markdown row per task: means over the seeds, and the spread where there are several."""
-    yield "| task | seeds | fine-tuned | re-trained | change | labels alone | searched | untrained "
-    yield "| anytime full | anytime, learned | anytime, late | anytime, linear | word-vectors |"
+    yield (
+        "| task | seeds | fine-tuned | re-trained | change | labels alone | searched | untrained "
+        "| anytime full | anytime, learned | anytime, late | anytime, linear | word-vectors |"
+    )
     yield "|---" * 13 + "|"
     for name in RECIPES:
         found = [json.loads(path.read_text()) for path in sorted(output.glob(f"{name}/seed-*/{RESULT}"))]
