@@ -13,8 +13,9 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.bench.arms import Arm, Field
 from powerbert.bench.run import choose
-from powerbert.bench.work import flops, word_vectors
+from powerbert.bench.work import flops
 from powerbert.cli.main import main
+from powerbert.modeling.apply import word_vectors
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
@@ -126,6 +127,7 @@ def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys):
         (["--precisions", "fp8"], "no engine has this precision"),
         (["--feeds", "random"], "unknown feed"),
         (["--batches", "0"], "--batches"),
+        (["--rounds", "0"], "--rounds"),
         (["--texts", "nowhere.txt"], "--texts cannot be read"),
         (["--json", "nowhere/b.json"], "--json"),
     ],

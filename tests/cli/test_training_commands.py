@@ -68,7 +68,7 @@ def test_three_commands_make_a_classifier_with_the_users_labels(steps):
         found["retention"] == json.loads((steps / "three" / "run.json").read_text())["settings"]["retention"]
     )
     assert (steps / "two" / "retention.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((steps / "one" / "run.json").read_text())["command"].startswith("powerbert")
+    assert json.loads((steps / "one" / "run.json").read_text())["command"].startswith("powerbert finetune ")
     assert not list(steps.glob("*.partial"))
 
 

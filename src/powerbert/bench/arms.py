@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy
 import torch
 
-from powerbert.bench.work import flops, word_vectors
+from powerbert.bench.work import flops
 from powerbert.engines.batching import Row, Text, collate, plan, tokenise
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.export import export
+from powerbert.engines.graph import limits_of
 from powerbert.engines.registry import open_engine
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.modeling.apply import remove, retention_of
+from powerbert.modeling.apply import remove, retention_of, word_vectors
 from powerbert.modeling.storage import load
 
 STOCK = "stock"
@@ -55,14 +56,14 @@ class Stock(Engine):
     precisions = ("fp32",)
     precision = "fp32"
 
-    def __init__(self, model: Any, like: Engine) -> None:
-        self.model, self.tokenizer, self.limits, self.labels = model, like.tokenizer, like.limits, like.labels
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = remove(model), tokenizer
+        self.limits, self.labels = limits_of(model, tokenizer), model.config.id2label
 
     @classmethod
-    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Any:
+    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
         """Load a folder and take its elimination off."""
-        model, tokenizer = load(folder)
-        return cls(remove(model), TorchEngine(model, tokenizer))
+        return cls(*load(folder))
 
     @torch.inference_mode()
     def answer(self, inputs: dict[str, Any], retained: bool) -> Answer:
@@ -82,7 +83,7 @@ class Field:
         # To count on, not to time: the engines have their own copies, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, int], int] = {}
-        rows = tokenise(TorchEngine(copy.deepcopy(model), self.tokenizer), self.texts)
+        rows = tokenise(Stock(self.models[False], self.tokenizer), self.texts)
         self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
@@ -94,16 +95,15 @@ class Field:
         return self.engines[key]
 
     def _open(self, engine: str, precision: str, eliminated: bool) -> Engine:
+        if engine == STOCK:
+            return Stock.load(self.folder, precision, None)
         model, tokenizer = load(self.folder)
         if not eliminated:
             remove(model)
-        if engine == STOCK:
-            return Stock(model, TorchEngine(load(self.folder)[0], tokenizer))
         if engine == TorchEngine.name:
             return TorchEngine(model, tokenizer)
         target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'unpruned'}"
-        if not target.exists():
-            export(model, tokenizer, target, engine, precision, calibration=self.texts[:CALIBRATION])
+        export(model, tokenizer, target, engine, precision, calibration=self.texts[:CALIBRATION])
         return open_engine(target)
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:

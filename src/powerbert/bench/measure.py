@@ -29,12 +29,6 @@ class Timing:
         low, _, high = statistics.quantiles(self.wall, n=4, method="inclusive")
         return (high - low) / self.median
 
-    @property
-    def p95(self) -> float:
-        """Time within which 95 of 100 rounds end."""
-        ordered = sorted(self.wall)
-        return ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
-
 
 def interleave(
     arms: Mapping[str, Callable[[], object]],
@@ -54,6 +48,12 @@ def interleave(
                 timings[name].wall.append(time.perf_counter() - wall)
                 timings[name].cpu.append(time.process_time() - cpu)
     return timings
+
+
+def p95(seconds: Sequence[float]) -> float:
+    """Time within which 95 of 100 end."""
+    ordered = sorted(seconds)
+    return ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
 
 
 def ratio(slower: Timing, faster: Timing) -> float:

@@ -11,7 +11,7 @@ import torch
 from powerbert.bench.arms import MODELS, STOCK, Arm, Field
 from powerbert.bench.headline import headline
 from powerbert.bench.machine import Watch, machine
-from powerbert.bench.measure import Timing, interleave
+from powerbert.bench.measure import Timing, interleave, p95
 from powerbert.bench.memory import extra_megabytes
 from powerbert.bench.peak import peaks
 
@@ -74,7 +74,6 @@ def _describe(
     memory: float | None,
 ) -> dict[str, Any]:
     gflop = field.flops(arm) / 1e9
-    ordered = sorted(latencies)
     return {
         "arm": arm.name,
         "model": arm.model,
@@ -85,7 +84,7 @@ def _describe(
         "seconds": timing.median,
         "cpu_seconds": statistics.median(timing.cpu),
         "spread": timing.spread,
-        "p95_ms": 1e3 * ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "p95_ms": 1e3 * p95(latencies),
         "inputs_per_second": len(field.texts) / timing.median,
         "word_vectors": field.word_vectors(arm),
         "gflop": gflop,

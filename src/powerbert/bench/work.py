@@ -1,25 +1,14 @@
-"""How much there is to compute: word-vectors and matrix products of a model on its real inputs."""
+"""How much there is to compute: the matrix products of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from powerbert.modeling.apply import retention_of
 from powerbert.modeling.packing import unpack
-
-
-def word_vectors(model: Any, lengths: Sequence[int]) -> int:
-    """Real word-vectors over all encoders; PAD never counts."""
-    retention = retention_of(model)
-    if retention is None:
-        return int(model.config.num_hidden_layers) * sum(lengths)
-    totals = {length: retention.total(length) for length in set(lengths)}
-    return sum(totals[length] for length in lengths)
 
 
 @torch.inference_mode()

@@ -10,7 +10,16 @@ from typing import Annotated
 
 from powerbert.cli.data import existing_folder
 from powerbert.cli.flags import command
-from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, progress, show, working, write_json
+from powerbert.cli.output import (
+    STANDARD_OUTPUT,
+    check_target,
+    note,
+    progress,
+    show,
+    working,
+    write_bytes,
+    write_json,
+)
 from powerbert.cli.training import Given
 from powerbert.errors import PowerBertError
 
@@ -33,9 +42,6 @@ class Asked:
     max_length: Annotated[int, "N: longer inputs are cut, the feed fixed pads to it.", "N"] = 128
     rounds: Annotated[int, "How often each arm answers all texts."] = 5
     curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
-    work: Annotated[
-        str | None, "Folder for exported graphs, to use them again; by default none.", "FOLDER"
-    ] = None
     plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
     json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
 
@@ -54,6 +60,8 @@ def _bench(flags: Given) -> None:
     for target, flag in ((asked.json, "--json"), (asked.plot, "--plot")):
         if target is not None:
             check_target(target, flag)
+    if asked.rounds < 1 or asked.inputs < 1:
+        raise PowerBertError("--rounds and --inputs are at least 1", got=(asked.rounds, asked.inputs))
     folder, texts = existing_folder(asked.model), _texts(asked)
     engines, batches, feeds = _engines(asked), _numbers(asked.batches), _feeds(asked)
     from powerbert.bench.arms import Field
@@ -64,7 +72,7 @@ def _bench(flags: Given) -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         with working("loading and exporting"):
-            field = Field(folder, Path(asked.work or temporary), texts, asked.max_length)
+            field = Field(folder, Path(temporary), texts, asked.max_length)
             arms = choose(engines, batches, feeds, field.retention is not None)
             for arm in arms:
                 field.engine(arm)
@@ -82,7 +90,7 @@ def _bench(flags: Given) -> None:
     if asked.plot is not None:
         from powerbert.report.bench_picture import bench_picture
 
-        Path(asked.plot).write_bytes(bench_picture(figures))
+        write_bytes(asked.plot, bench_picture(figures), "--plot")
         note(f"wrote {asked.plot}")
     if asked.json is not None:
         write_json(asked.json, figures)

@@ -15,7 +15,6 @@ from powerbert.cli.training import quiet, require_training, uninterrupted
 from powerbert.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from rich.table import Table
 
     from powerbert.training.data import Data
@@ -49,10 +48,12 @@ def demo(
         check_target(json_file, "--json")
     require_training()
     quiet()
-    results = uninterrupted(lambda: _three_steps(Path(output)))
-    before, after = results["fine-tuned"], results["re-trained"]
-    figures = _figures(before, after) | _measure(before.folder, after.folder, _data()[1])
-    _show_reviews(after.folder, _data()[1])
+    with working("fetching the movie reviews"):
+        data = _data()
+    before, after = uninterrupted(lambda: _three_steps(data, Path(output)))
+    reviews = data.splits["dev"]["text"][:]
+    figures = _figures(before, after) | _measure(before.folder, after.folder, reviews)
+    _show_reviews(after.folder, reviews)
     show(_table(figures))
     show(
         f"\nThe faster classifier is in {after.folder}. Try it:\n"
@@ -77,8 +78,8 @@ def model_folder() -> Path:
 # ---- the work ------------------------------------------------------------------------------
 
 
-def _data() -> tuple[Data, Dataset]:
-    """The training data, and the dev sentences as they were read."""
+def _data() -> Data:
+    """A seeded part of the movie reviews."""
     from powerbert.tasks.movie_reviews import movie_reviews
     from powerbert.tasks.readers import read_splits
     from powerbert.tasks.registry import own_task
@@ -88,16 +89,14 @@ def _data() -> tuple[Data, Dataset]:
     whole = subset(movie_reviews(), ROWS + DEV_ROWS, SEED)
     parts = {"train": whole.select(range(ROWS)), "dev": whole.select(range(ROWS, ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
-    return Data.of(task, splits), splits["dev"]
+    return Data.of(task, splits)
 
 
-def _three_steps(root: Path) -> dict[str, StepResult]:
-    """Fine-tune, search, re-train; each says what it does and resumes."""
+def _three_steps(data: Data, root: Path) -> tuple[StepResult, StepResult]:
+    """Fine-tune, search, re-train; each says what it does and resumes. Returns before and after."""
     from powerbert.training.options import Options, RetrainOptions, SearchOptions
     from powerbert.training.steps import Run, finetune, retrain, search
 
-    with working("fetching the movie reviews"):
-        data, _ = _data()
     common: dict[str, Any] = {"learning_rate": 5e-5, "batch_size": 32, "seed": SEED}
 
     def run(step: str, model: Path, folder: str, options: Options) -> Run:
@@ -113,13 +112,10 @@ def _three_steps(root: Path) -> dict[str, StepResult]:
     )
     show("Step 3 of 3: re-train without the word-vectors that are not needed")
     options = RetrainOptions(epochs=2, **common)
-    return {
-        "fine-tuned": fine,
-        "re-trained": retrain(run("retrain", found.folder.resolve(), "re-trained", options)),
-    }
+    return fine, retrain(run("retrain", found.folder.resolve(), "re-trained", options))
 
 
-def _measure(before: Path, after: Path, dev: Dataset) -> dict[str, Any]:
+def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     """Sentences per second of both models, in batches of like length, interleaved in one run."""
     import torch
 
@@ -128,7 +124,7 @@ def _measure(before: Path, after: Path, dev: Dataset) -> dict[str, Any]:
     from powerbert.modeling.text import encode_texts
 
     models = {"before": load(before), "after": load(after)}
-    texts = sorted(dev["text"][:TIMED], key=len)
+    texts = sorted(reviews[:TIMED], key=len)
     chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
     batches = [encode_texts(*models["before"], chunk) for chunk in chunks]
     seconds: dict[str, list[float]] = {"before": [], "after": []}
@@ -163,14 +159,14 @@ def _figures(before: StepResult, after: StepResult) -> dict[str, Any]:
     }
 
 
-def _show_reviews(folder: Path, dev: Dataset) -> None:
+def _show_reviews(folder: Path, reviews: list[str]) -> None:
     """The words that survive in three reviews."""
     from powerbert.modeling.storage import load
     from powerbert.modeling.trace import trace
     from powerbert.report.fade_terminal import Fade
 
     model, tokenizer = load(folder)
-    shown = [text for text in dev["text"][:] if len(text.split()) in WORDS][:3]
+    shown = [text for text in reviews if len(text.split()) in WORDS][:3]
     for text in shown:
         show(Fade(trace(model, tokenizer, text)))
 

@@ -40,9 +40,11 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    if arguments is not None:
+        sys.argv[1:] = arguments  # a run records the command it came from
     try:
         _tolerate_encodings()
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(sys.argv[1:])
         sys.stdout.flush()  # here, where a closed pipe can still be handled
     except PowerBertError as error:
         print(f"powerbert: error: {error}", file=sys.stderr)

@@ -84,13 +84,20 @@ def write_text(target: str, text: str, flag: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
+    write_bytes(target, text.encode("utf-8"), flag)
+
+
+def write_bytes(target: str, content: bytes, flag: str) -> None:
+    """Write a file whole or not at all."""
+    if not is_main():
+        return
     check_target(target, flag)
     path = Path(target).resolve()  # through a symbolic link, which stays one
     try:
         if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
         else:
-            _replace(path, text.encode("utf-8"))
+            _replace(path, content)
     except OSError as error:
         raise PowerBertError(
             f"{flag} cannot be written", got=target, rule=error.strerror or str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -111,3 +112,12 @@ def _reads_cls_only(model: Any, family: Family) -> bool:
     """Whether the head reads CLS alone; a head that is not transformers' own may read anything."""
     own = _unwrap(model)
     return type(own).__module__.startswith("transformers.models.") and family.reads_cls_only(own)
+
+
+def word_vectors(model: Any, lengths: Sequence[int]) -> int:
+    """Word-vectors that all encoders together process for inputs of these real lengths; PAD never counts."""
+    retention = retention_of(model)
+    if retention is None:
+        return int(model.config.num_hidden_layers) * sum(lengths)
+    totals = {length: retention.total(length) for length in set(lengths)}
+    return sum(totals[length] for length in lengths)

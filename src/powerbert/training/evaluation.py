@@ -12,8 +12,7 @@ from datasets import Dataset
 from numpy.typing import NDArray
 from torch import Tensor
 
-from powerbert.modeling.apply import retention_of
-from powerbert.retention import RetentionConfiguration
+from powerbert.modeling.apply import word_vectors
 from powerbert.tasks.batching import length_order
 from powerbert.tasks.collator import Collator
 from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
@@ -73,8 +72,9 @@ def evaluate(
     labels = numpy.asarray(encoded["labels"][:])
     value = metric(task.metric)(predictions, labels)
     interval = bootstrap_interval(task.metric, predictions, labels, seed)
-    spent, whole = word_vectors(model, encoded)
-    return Evaluation(task.metric, value, interval, len(encoded), spent, whole)
+    lengths = [length for row in encoded["input_ids"][:] for length in _lengths(row)]
+    whole = model.config.num_hidden_layers * sum(lengths)
+    return Evaluation(task.metric, value, interval, len(encoded), word_vectors(model, lengths), whole)
 
 
 def logits_of(model: Any, encoded: Dataset, tokenizer: Any, **options: Any) -> NDArray[numpy.float32]:
@@ -113,20 +113,6 @@ def run_over(
 def answers(logits: NDArray[numpy.float32], task: Task) -> NDArray[Any]:
     """Class indices, or the value of a regression."""
     return logits[:, 0] if task.kind == "regression" else logits.argmax(axis=1)
-
-
-def word_vectors(
-    model: Any, encoded: Dataset, retention: RetentionConfiguration | None = None
-) -> tuple[int, int]:
-    """Real word-vectors over all encoders with the configuration (the model's, if None), and untouched."""
-    retention = retention or retention_of(model)
-    lengths = [length for row in encoded["input_ids"][:] for length in _lengths(row)]
-    encoders = len(retention) if retention is not None else model.config.num_hidden_layers
-    whole = encoders * sum(lengths)
-    if retention is None:
-        return whole, whole
-    totals = {length: retention.total(length) for length in set(lengths)}
-    return sum(totals[length] for length in lengths), whole
 
 
 def _lengths(row: list[Any]) -> list[int]:
