@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,6 +118,7 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     """Sentences per second of both models, in batches of like length, interleaved in one run."""
     import torch
 
+    from powerbert.bench.measure import interleave, ratio
     from powerbert.modeling.packing import pack
     from powerbert.modeling.storage import load
     from powerbert.modeling.text import encode_texts
@@ -127,20 +127,18 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     texts = sorted(reviews[:TIMED], key=len)
     chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
     batches = [encode_texts(*models["before"], chunk) for chunk in chunks]
-    seconds: dict[str, list[float]] = {"before": [], "after": []}
+
+    def answer(model: Any) -> None:
+        for batch in batches:
+            model(**batch)
+
+    arms = {name: partial(answer, pack(model)) for name, (model, _) in models.items()}
     with working(f"timing {ROUNDS} rounds of {TIMED} sentences, both models in turn"), torch.inference_mode():
-        for _ in range(ROUNDS + 1):
-            for name, (model, _) in models.items():
-                pack(model)
-                start = time.perf_counter()
-                for batch in batches:
-                    model(**batch)
-                seconds[name].append(time.perf_counter() - start)
-    ratios = [b / a for b, a in zip(seconds["before"][1:], seconds["after"][1:], strict=True)]
+        timings = interleave(arms, ROUNDS)
     return {
-        "sentences_per_second": {n: TIMED / statistics.median(s[1:]) for n, s in seconds.items()},
-        "speedup": statistics.median(ratios),
-        "speedup_range": [min(ratios), max(ratios)],
+        "sentences_per_second": {name: TIMED / timing.median for name, timing in timings.items()},
+        "speedup": ratio(timings["before"], timings["after"]),
+        "rounds": {name: timing.wall for name, timing in timings.items()},
         "threads": torch.get_num_threads(),
     }
 

@@ -7,13 +7,13 @@ import os
 import platform
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation
+from powerbert.versions import versions
 
 RUN = "run.json"
 PACKAGES = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")
@@ -24,7 +24,7 @@ def run_record(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "settings": settings,
         "command": shlex.join(["powerbert", *sys.argv[1:]]),
-        "versions": {name: _version(name) for name in PACKAGES} | {"python": platform.python_version()},
+        "versions": versions(PACKAGES) | {"python": platform.python_version()},
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
     }
 
@@ -98,13 +98,6 @@ def model_card(
         ]
         lines += ["|---" * (len(entries) + 1) + "|", "| retains | " + " | ".join(entries) + " |"]
     return "\n".join([*lines, ""])
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _differences(old: Any, new: dict[str, Any]) -> str:
