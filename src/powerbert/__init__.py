@@ -15,10 +15,10 @@ from powerbert.retention import RetentionConfiguration
 
 if TYPE_CHECKING:
     from powerbert.elimination.selection import Scoring
+    from powerbert.engines.pipeline import pipeline
     from powerbert.modeling.apply import apply, remove
     from powerbert.modeling.encoder import Savings
     from powerbert.modeling.packing import pack, unpack
-    from powerbert.modeling.pipeline import pipeline
     from powerbert.modeling.storage import load, save
     from powerbert.modeling.trace import trace
 
@@ -44,7 +44,7 @@ _HOMES = {
     "apply": "modeling.apply",
     "load": "modeling.storage",
     "pack": "modeling.packing",
-    "pipeline": "modeling.pipeline",
+    "pipeline": "engines.pipeline",
     "remove": "modeling.apply",
     "save": "modeling.storage",
     "trace": "modeling.trace",

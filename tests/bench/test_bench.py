@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy
 import pytest
@@ -39,7 +40,7 @@ def arm(model: str, feed: str, engine: str = "torch") -> Arm:
 
 
 def test_every_feed_answers_every_text_once(field):
-    for feed in ("dynamic", "sorted", "fixed"):
+    for feed in ("dynamic", "sorted", "fixed", "packed"):
         batches = list(field.batches(arm("unpruned", feed)))
         assert sum(len(batch["input_ids"]) for batch in batches) == len(TEXTS)
     widths = [batch["input_ids"].shape[1] for batch in field.batches(arm("unpruned", "fixed"))]
@@ -76,8 +77,8 @@ def test_flops_are_those_of_the_matrix_products():
 
 def test_engines_answer_alike_whatever_they_are_fed(field):
     by_text = {}
-    for feed in ("dynamic", "sorted"):
-        for engine in ("torch", "stock"):
+    for feed, engine in product(("dynamic", "sorted", "packed"), ("torch", "stock")):
+        if (feed, engine) != ("packed", "stock"):
             one = arm("unpruned", feed, engine)
             for batch in field.batches(one):
                 logits = numpy.asarray(field.engine(one).run(batch).logits)
@@ -110,11 +111,12 @@ def run(*arguments) -> int:
 
 def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys):
     asked = ["--model", folder, "--texts", folder.parent / "texts.txt", "--engines", "stock,torch"]
-    asked += ["--batches", "4", "--rounds", "2", "--max-length", "16", "--curves"]
+    asked += ["--batches", "4", "--rounds", "2", "--max-length", "16", "--curves", "--paper", "2"]
     assert run("bench", *asked, "--json", tmp_path / "b.json", "--plot", tmp_path / "b.png") == 0
     figures = json.loads((tmp_path / "b.json").read_text())
     assert figures["texts"] == len(TEXTS)
     assert figures["headline"][0]["against"] == "best unpruned arm in fp32"
+    assert (figures["paper"]["batch"], figures["paper"]["length"], figures["paper"]["runs"]) == (128, 16, 2)
     assert {point["length"] for point in figures["by_length"]} == {32}  # the tiny model reads no more
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
     assert "times as fast" in capsys.readouterr().out

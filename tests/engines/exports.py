@@ -13,7 +13,7 @@ from texts import tokenizer_for
 
 from powerbert.engines import export as module
 from powerbert.engines.engine import Engine
-from powerbert.engines.registry import open_engine
+from powerbert.engines.registry import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.modeling import encoder
 
@@ -43,7 +43,8 @@ class Exports:
         return folder
 
     def opened(self, to: str, precision: str = "fp32") -> Engine:
-        return open_engine(self.made(to, precision), threads=1)
+        # Not open_engine: where bf16 is slower than fp32 it would open something else.
+        return ENGINES[to].load(self.made(to, precision), None, 1)
 
     @property
     def torch(self) -> TorchEngine:

@@ -19,6 +19,7 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.engines import export as module
 from powerbert.engines.export import export
+from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.engines.registry import open_engine
 from powerbert.errors import MissingExtraError, ModelFolderError, PowerBertError, UnsupportedModelError
 
@@ -121,7 +122,7 @@ def test_int8_is_really_int8(relative):
 
 
 def test_bf16_runs_from_an_fp32_folder_and_int8_does_not(relative):
-    assert open_engine(relative.made("openvino"), precision="bf16").precision == "bf16"
+    assert OpenVinoEngine.load(relative.made("openvino"), "bf16", 1).precision == "bf16"
     message = refusal(ModelFolderError, open_engine, relative.made("openvino"), precision="int8")
     assert "export the model again in int8" in message
 

@@ -79,7 +79,7 @@ def test_each_saving_is_exact(family, strategy, retention):
     model = tiny(family)
     batch = inputs(model)
     answer = logits(powerbert.apply(model, retention, strategy), batch)
-    for off in ("select_first", "cls_query", "fused_kernel"):
+    for off in ("select_first", "cls_query", "fused_kernel", "unpadded"):
         powerbert.apply(model, retention, strategy, savings=Savings(**{off: False}))
         torch.testing.assert_close(logits(model, batch), answer, atol=1e-5, rtol=0)
 
@@ -90,7 +90,7 @@ def test_the_savings_save_rows(monkeypatch):
     rows: dict[str, int] = {}
 
     def count(name):
-        return lambda module, args: rows.__setitem__(name, rows.get(name, 0) + args[0].shape[:2].numel())
+        return lambda module, args: rows.__setitem__(name, rows.get(name, 0) + args[0].shape[:-1].numel())
 
     for layer in model.bert.encoder.layer:
         layer.attention.self.query.register_forward_pre_hook(count("queries"))
@@ -126,9 +126,12 @@ def test_an_encoder_that_eliminates_nothing_runs_the_fused_kernel(monkeypatch):
     monkeypatch.setattr(
         encoder, "scaled_dot_product_attention", lambda *a, **k: (fused.append(1), real(*a, **k))[1]
     )
-    probabilities = encoder._probabilities
-    monkeypatch.setattr(encoder, "_probabilities", lambda *a: (explicit.append(1), probabilities(*a))[1])
-    model = powerbert.apply(tiny("bert"), RetentionConfiguration.absolute((20, 8, 8, 3), 21))
+    probabilities = encoder.attention_probabilities
+    monkeypatch.setattr(
+        encoder, "attention_probabilities", lambda *a: (explicit.append(1), probabilities(*a))[1]
+    )
+    retention = RetentionConfiguration.absolute((20, 8, 8, 3), 21)
+    model = powerbert.apply(tiny("bert"), retention, savings=Savings(unpadded=False))
     logits(model, batch_of([20, 9]))
     assert (len(fused), len(explicit)) == (3, 1)  # encoders 1 and 3 eliminate nothing, 4 answers for CLS
 
@@ -193,7 +196,7 @@ def test_the_authors_release_can_be_restored():
 def test_training_selects_as_inference_does():
     """Scores come before dropout: with attention dropout alone, encoder 1 retains the same words."""
     model = tiny("bert", attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0)
-    powerbert.apply(model, ABSOLUTE)
+    powerbert.apply(model, ABSOLUTE, savings=Savings(unpadded=False))  # training has one loop, the padded
     batch = batch_of([20])
     seen = []
     from powerbert.modeling import encoder

@@ -103,7 +103,7 @@ def test_a_text_retains_the_same_words_and_gets_the_same_answer_alone_and_in_any
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("off", ["select_first", "cls_query", "fused_kernel"])
+@pytest.mark.parametrize("off", ["select_first", "cls_query", "fused_kernel", "unpadded"])
 def test_each_saving_is_exact_on_real_weights(classifier, sentences, off):
     model, tokenizer = classifier
     powerbert.unpack(powerbert.apply(model, RELATIVE))

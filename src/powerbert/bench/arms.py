@@ -17,7 +17,7 @@ from powerbert.engines.batching import Row, Text, collate, plan, tokenise
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.export import export
 from powerbert.engines.graph import limits_of
-from powerbert.engines.registry import open_engine
+from powerbert.engines.registry import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.modeling.apply import remove, retention_of, word_vectors
 from powerbert.modeling.storage import load
@@ -25,7 +25,7 @@ from powerbert.modeling.storage import load
 STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
 MODELS = ("unpruned", "eliminated", "truncated")
-FEEDS = ("fixed", "dynamic", "sorted")
+FEEDS = ("fixed", "dynamic", "sorted", "packed")
 CALIBRATION = 256
 """Texts from which int8 takes its scales; speed does not depend on them."""
 
@@ -38,7 +38,7 @@ class Arm:
     """unpruned; eliminated; or truncated: unpruned on texts cut to the eliminated model's mean length."""
     feed: str
     """fixed: padded to N, PAD computed like words, as the paper measures; dynamic: padded to the longest of
-    a batch, in the order given; sorted: batches of like length."""
+    a batch, in the order given; sorted: batches of like length; packed: the same without computing PAD."""
     engine: str
     precision: str
     batch: int
@@ -77,7 +77,7 @@ class Field:
 
     def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
         self.folder, self.work, self.texts, self.max_length = folder, work, list(texts), max_length
-        self.engines: dict[tuple[str, str, bool], Engine] = {}
+        self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         model, self.tokenizer = load(folder)
         self.retention = retention_of(model)
         # To count on, not to time: the engines have their own copies, on packed weights.
@@ -89,22 +89,22 @@ class Field:
 
     def engine(self, arm: Arm) -> Engine:
         """The engine of an arm; an exported graph is written to the work folder at first use."""
-        key = arm.engine, arm.precision, arm.model == "eliminated"
+        key = arm.engine, arm.precision, arm.model == "eliminated", arm.feed == "packed"
         if key not in self.engines:
             self.engines[key] = self._open(*key)
         return self.engines[key]
 
-    def _open(self, engine: str, precision: str, eliminated: bool) -> Engine:
+    def _open(self, engine: str, precision: str, eliminated: bool, packed: bool) -> Engine:
         if engine == STOCK:
             return Stock.load(self.folder, precision, None)
         model, tokenizer = load(self.folder)
         if not eliminated:
             remove(model)
         if engine == TorchEngine.name:
-            return TorchEngine(model, tokenizer)
+            return TorchEngine(model, tokenizer, unpadded=packed)
         target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'unpruned'}"
         export(model, tokenizer, target, engine, precision, calibration=self.texts[:CALIBRATION])
-        return open_engine(target)
+        return ENGINES[engine].load(target, precision, None)  # as asked, even where it is slower
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:
         """A function that answers all texts once and returns the seconds of each batch."""
@@ -147,7 +147,7 @@ class Field:
             yield _filled(batch, self.max_length, pad) if arm.feed == "fixed" else batch
 
     def _parts(self, arm: Arm, rows: list[Row]) -> list[list[int]]:
-        if arm.feed == "sorted":
+        if arm.feed in ("sorted", "packed"):
             lengths = [len(row["input_ids"]) for row in rows]
             return plan(lengths, budget=arm.batch * self.max_length, most=arm.batch)
         return [list(range(len(rows)))[at : at + arm.batch] for at in range(0, len(rows), arm.batch)]
@@ -158,13 +158,15 @@ class Field:
         return word_vectors(self.models[arm.model == "eliminated"], lengths)
 
     def flops(self, arm: Arm) -> int:
-        """Of the matrix products of all batches, PAD included; counted once per length."""
+        """Of the matrix products of all batches, with PAD where it is computed; counted once per length."""
         eliminated, total = arm.model == "eliminated", 0
         for batch in self.batches(arm):
-            rows, length = batch["input_ids"].shape
-            if (eliminated, length) not in self.counted:
-                self.counted[eliminated, length] = flops(self.models[eliminated], 1, length)
-            total += rows * self.counted[eliminated, length]
+            rows, width = batch["input_ids"].shape
+            real = batch["attention_mask"].sum(axis=1).tolist()
+            for length in real if arm.feed == "packed" else [width] * rows:
+                if (eliminated, length) not in self.counted:
+                    self.counted[eliminated, length] = flops(self.models[eliminated], 1, length)
+                total += self.counted[eliminated, length]
         return total
 
     def _share(self) -> float:

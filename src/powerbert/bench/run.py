@@ -14,6 +14,7 @@ from powerbert.bench.machine import Watch, machine
 from powerbert.bench.measure import Timing, interleave, p95
 from powerbert.bench.memory import extra_megabytes
 from powerbert.bench.peak import peaks
+from powerbert.engines.torch_engine import TorchEngine
 
 Progress = Callable[[Sequence[int]], Iterable[int]]
 
@@ -32,6 +33,8 @@ def choose(
             for feed in feeds:
                 if model == "truncated" and feed != "sorted":
                     continue  # the easiest of the baselines needs no second way to be fed
+                if feed == "packed" and engine != TorchEngine.name:
+                    continue  # a graph pads
                 arms += [Arm(model, feed, engine, precision, batch) for batch in batches]
     return arms
 

@@ -37,11 +37,16 @@ class Asked:
     ] = ""
     precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
     batches: Annotated[str, "Batch sizes.", "LIST"] = "1,8,32"
-    feeds: Annotated[str, "fixed, dynamic, sorted.", "LIST"] = "fixed,dynamic,sorted"
+    feeds: Annotated[str, "fixed, dynamic, sorted, packed.", "LIST"] = "fixed,dynamic,sorted,packed"
     inputs: Annotated[int, "At most this many lines of the file."] = 64
     max_length: Annotated[int, "N: longer inputs are cut, the feed fixed pads to it.", "N"] = 128
     rounds: Annotated[int, "How often each arm answers all texts."] = 5
     curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
+    paper: Annotated[
+        int,
+        "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.",
+        "RUNS",
+    ] = 0
     plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
     json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
 
@@ -60,12 +65,14 @@ def _bench(flags: Given) -> None:
     for target, flag in ((asked.json, "--json"), (asked.plot, "--plot")):
         if target is not None:
             check_target(target, flag)
-    if asked.rounds < 1 or asked.inputs < 1:
-        raise PowerBertError("--rounds and --inputs are at least 1", got=(asked.rounds, asked.inputs))
+    if asked.rounds < 1 or asked.inputs < 1 or asked.paper < 0:
+        got = (asked.rounds, asked.inputs, asked.paper)
+        raise PowerBertError("--rounds and --inputs are at least 1, --paper at least 0", got=got)
     folder, texts = existing_folder(asked.model), _texts(asked)
     engines, batches, feeds = _engines(asked), _numbers(asked.batches), _feeds(asked)
     from powerbert.bench.arms import Field
     from powerbert.bench.curves import by_batch, by_length
+    from powerbert.bench.protocol import paper_protocol
     from powerbert.bench.run import bench as measure
     from powerbert.bench.run import choose
     from powerbert.report.bench_table import arms_table, headline_table
@@ -82,6 +89,8 @@ def _bench(flags: Given) -> None:
             with working("measuring cost against length and batch size"):
                 figures["by_length"] = by_length(field, engines, asked.rounds, longest)
                 figures["by_batch"] = by_batch(field, engines, asked.rounds, longest)
+        if asked.paper:
+            figures["paper"] = paper_protocol(field, asked.paper, progress)
     if asked.json != STANDARD_OUTPUT:
         show(arms_table(figures))
         show(headline_table(figures))
@@ -124,7 +133,21 @@ def _engines(asked: Asked) -> list[tuple[str, str]]:
     pairs = [(name, precision) for name in names for precision in precisions if precision in known[name]]
     if not pairs:
         raise PowerBertError("no engine has this precision", got=asked.precisions)
-    return pairs
+    return [pair for pair in pairs if _runs(*pair)]
+
+
+def _runs(engine: str, precision: str) -> bool:
+    """Whether this machine survives it; what does not is told and left out."""
+    if precision == "fp32":
+        return True
+    from powerbert.engines.probing import hold_isa, probe
+
+    with working(f"trying {engine} in {precision}"):
+        verdict = probe(engine, precision)
+    if verdict.runs and (verdict.cap is None or hold_isa(verdict.cap)):
+        return True
+    note(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
+    return False
 
 
 def _feeds(asked: Asked) -> list[str]:

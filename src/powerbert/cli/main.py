@@ -31,6 +31,7 @@ COMMANDS = (
     "explain",
     "export",
     "bench",
+    "doctor",
 )
 """Each is a function of its own name in `powerbert.cli.<name>`."""
 

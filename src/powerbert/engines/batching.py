@@ -45,11 +45,16 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
 
 
 def tokenise(engine: Engine, texts: Sequence[Text], first: int = 0) -> list[Row]:
-    """Tokenise texts or pairs without padding, cut to what the model reads; errors count from `first`."""
+    """Tokenise texts or pairs that have a word each; errors count from `first`."""
     for number, text in enumerate(texts, first):
         parts = text if isinstance(text, tuple) else (text,)
         if not all(isinstance(part, str) and part.strip() for part in parts):
             raise PowerBertError(f"text {number} is empty or not text", remedy="give at least one word")
+    return encode(engine, texts)
+
+
+def encode(engine: Engine, texts: Sequence[Text]) -> list[Row]:
+    """Tokenise texts or pairs, also empty ones, without padding, cut to what the model reads."""
     limit = engine.limits.longest
     cut = [
         clean(text, limit) if isinstance(text, str) else tuple(clean(part, limit) for part in text)
@@ -63,6 +68,8 @@ def tokenise(engine: Engine, texts: Sequence[Text], first: int = 0) -> list[Row]
 
 def collate(rows: Sequence[Row], pad: int) -> dict[str, Integers]:
     """Pad rows on the right to their longest: (batch, length) each."""
+    if len(rows) == 1:
+        return {name: numpy.array([ids], dtype=numpy.int64) for name, ids in rows[0].items()}
     width = max(len(row["input_ids"]) for row in rows)
     batch = {}
     for name in rows[0]:
@@ -73,6 +80,19 @@ def collate(rows: Sequence[Row], pad: int) -> dict[str, Integers]:
     return batch
 
 
+def answer_rows(
+    engine: Engine, rows: Sequence[Row], *, budget: int = BUDGET, most: int | None = None
+) -> list[NDArray[numpy.float32]]:
+    """Logits (labels,) of each tokenised text, in the order of the rows."""
+    logits: list[NDArray[numpy.float32]] = [numpy.empty(0, numpy.float32)] * len(rows)
+    # Looking PAD up takes as long as collating, and one row alone has none.
+    pad = int(getattr(engine.tokenizer, "pad_token_id", None) or 0) if len(rows) > 1 else 0
+    for batch in plan([len(row["input_ids"]) for row in rows], budget, most):
+        for i, found in zip(batch, engine.run(collate([rows[i] for i in batch], pad)).logits, strict=True):
+            logits[i] = found
+    return logits
+
+
 def answer(
     engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW
 ) -> Iterator[NDArray[numpy.float32]]:
@@ -80,11 +100,4 @@ def answer(
     stream, read = iter(texts), 0
     while held := list(islice(stream, window)):
         rows, read = tokenise(engine, held, read), read + len(held)
-        logits: list[NDArray[numpy.float32]] = [numpy.empty(0, numpy.float32)] * len(rows)
-        pad = int(getattr(engine.tokenizer, "pad_token_id", None) or 0)
-        for batch in plan([len(row["input_ids"]) for row in rows], budget):
-            for i, found in zip(
-                batch, engine.run(collate([rows[i] for i in batch], pad)).logits, strict=True
-            ):
-                logits[i] = found
-        yield from logits
+        yield from answer_rows(engine, rows, budget=budget)

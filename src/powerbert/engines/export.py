@@ -21,6 +21,7 @@ from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
+from powerbert.engines.probing import prepare_openvino
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.text import encode_texts
 
@@ -100,6 +101,7 @@ def _write_openvino(
 ) -> None:
     """By way of ONNX: OpenVINO's own reading of a torch graph cannot follow numbers computed inside it."""
     openvino = require("openvino", "openvino")
+    prepare_openvino()  # quantising runs the graph
     with TemporaryDirectory() as temporary:
         _write_onnx(model, limits, Path(temporary) / ONNX_GRAPH, "fp32")
         graph = openvino.Core().read_model(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from powerbert.engines.engine import Engine
-from powerbert.engines.exported import read_exported
+from powerbert.engines.exported import Exported, read_exported
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import OpenVinoEngine
+from powerbert.engines.probing import ISA, MISSING, Verdict, hold_isa, prepare_openvino, probe
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)
 }
+
+logger = logging.getLogger(__name__)
 
 
 def open_engine(
@@ -26,11 +30,12 @@ def open_engine(
     """Load a saved or exported folder; by default with the engine and precision that it was made for.
 
     Every engine of the project is opened here, so that a precision which this machine only claims to
-    have can be found out before it is used.
+    have is found out before it is used. bf16 that crashes or is slower than fp32 is replaced by fp32,
+    with a warning; int8 that crashes is refused. `Engine.precision` tells what it came to.
     """
     folder = Path(folder)
+    exported = None if engine == TorchEngine.name else read_exported(folder)
     if engine is None:
-        exported = read_exported(folder)
         engine = TorchEngine.name if exported is None else exported.engine
     if not isinstance(engine, str) or engine not in ENGINES:
         raise PowerBertError("unknown engine", got=engine, rule="one of " + ", ".join(ENGINES))
@@ -39,4 +44,38 @@ def open_engine(
         raise PowerBertError(
             f"unknown precision of {engine}", got=precision, rule="one of " + ", ".join(known)
         )
+    if exported is not None and exported.engine == engine and exported.precision in known:
+        precision = _sound(exported, precision or exported.precision)
     return ENGINES[engine].load(folder, precision, threads)
+
+
+def _sound(exported: Exported, precision: str) -> str:
+    """The precision to open an exported folder in: never one that would end this process."""
+    engine = exported.engine
+    if engine == OpenVinoEngine.name:
+        prepare_openvino()
+    if precision == "fp32" or (precision == "int8") != (exported.precision == "int8"):
+        return precision  # nothing to fear; or not in this folder, which loading refuses
+    verdict = probe(engine, precision)
+    bar = _bar(verdict)
+    if bar is None and not verdict.is_slower:
+        return precision
+    trouble = bar or f"is slower than fp32 on this machine ({verdict.ratio:.2f} times as fast)"
+    if precision != "int8":
+        logger.warning("%s in %s %s: running in fp32", precision, engine, trouble)
+        return "fp32"
+    if bar is not None:
+        raise PowerBertError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
+    logger.warning("int8 in %s %s: better export the model in fp32", engine, trouble)
+    return precision
+
+
+def _bar(verdict: Verdict) -> str | None:
+    """Why something cannot be used, in a few words; None if it can."""
+    if verdict.state == MISSING:
+        return None  # loading tells it, with the pip command
+    if not verdict.runs:
+        return f"does not run on this machine ({verdict.detail})"
+    if verdict.cap is not None and not hold_isa(verdict.cap):
+        return f"needs {ISA}={verdict.cap} in the environment before Python starts"
+    return None

@@ -11,21 +11,22 @@ from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Answer, Engine, Integers, Retained
 from powerbert.engines.graph import check_classifier, eliminates, limits_of
-from powerbert.modeling.apply import base_of
+from powerbert.modeling.apply import base_of, unpad
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 
 
 class TorchEngine(Engine):
-    """fp32 on packed weights. `threads` is torch's own setting, for the whole process."""
+    """fp32 on packed weights, without PAD. `threads` is torch's own setting, for the whole process."""
 
     name = "torch"
     precisions = ("fp32",)
     precision = "fp32"
 
-    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, *, unpadded: bool = True) -> None:
         check_classifier(model)
         self.model, self.tokenizer = pack(model.eval()), tokenizer
+        unpad(model, unpadded)
         self.labels, self.limits = model.config.id2label, limits_of(model, tokenizer)
 
     @classmethod

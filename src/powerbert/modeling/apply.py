@@ -48,7 +48,7 @@ def apply(
     for given, kind in ((scoring, Scoring), (savings, Savings)):
         if given is not None and not isinstance(given, kind):
             raise PowerBertError(f"not a {kind.__name__}", got=given, remedy=f"use powerbert.{kind.__name__}")
-    retention.check_encoders(len(family.encoders(base)))
+    retention.check_encoders(_encoders(model))
     elimination = Elimination(
         family,
         retention,
@@ -66,6 +66,19 @@ def remove(model: Model) -> Model:
     base = base_of(model)
     base.__dict__.pop("forward", None)
     base.__dict__.pop(forward.ATTRIBUTE, None)
+    return model
+
+
+def unpad(model: Model, wanted: bool = True) -> Model:
+    """Answer padded batches without computing PAD, also with a model that eliminates nothing; or do not."""
+    base, elimination = base_of(model), elimination_of(model)
+    if elimination is None:
+        if not wanted:
+            return model
+        elimination = elimination_of(apply(model, RetentionConfiguration.full(_encoders(model))))
+        assert elimination is not None
+    savings = replace(elimination.savings, unpadded=wanted)
+    _attach(base, replace(elimination, savings=savings, own_forward=not wanted))
     return model
 
 
@@ -95,6 +108,10 @@ def _attach(base: Any, elimination: Elimination) -> None:
     # method, which pickle would look up by name on the class and find the stock forward.
     setattr(base, forward.ATTRIBUTE, elimination)
     base.forward = partial(forward.forward, base)
+
+
+def _encoders(model: Any) -> int:
+    return len(family_of(_unwrap(model)).encoders(base_of(model)))
 
 
 def base_of(model: Any) -> Any:

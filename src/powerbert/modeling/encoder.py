@@ -39,6 +39,8 @@ class Savings:
     """The last encoder computes CLS alone when the head reads nothing else."""
     fused_kernel: bool = True
     """An encoder that eliminates nothing runs the fused attention kernel and scores nothing."""
+    unpadded: bool = True
+    """PAD of a batch is not computed, where that pays."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Elimination:
     savings: Savings = field(default_factory=Savings)
     cls_only: bool = False
     """Whether the head reads nothing but CLS."""
+    own_forward: bool = True
+    """Whether the model's own forward pass serves where nothing can be eliminated, bit for bit."""
     soft_extract: SoftExtract | None = None
     """While the configuration is searched: scale every word-vector instead of eliminating any."""
 
@@ -139,14 +143,14 @@ def _encode(
         return _attend(family, encoder, context, words, hidden, index), index
 
     heads = family.project(encoder, hidden, None, context, words.positions)
-    probabilities = _probabilities(family, encoder, context, words, heads)
+    probabilities = attention_probabilities(family, encoder, context, words, heads)
     scores = STRATEGIES[elimination.strategy](
         probabilities.detach(), words.positions, words.real, elimination.scoring
     )
     # Scores come before dropout, so that training selects as inference does.
     forget = partial(dropout, p=family.dropout(encoder), training=encoder.training)
     if elimination.soft_extract is not None:
-        attended = family.attention_output(encoder, _mix(forget(probabilities), heads.value), hidden)
+        attended = family.attention_output(encoder, mix(forget(probabilities), heads.value), hidden)
         attended = elimination.soft_extract(
             j, attended, sorted_positions(scores, words.lengths), words.lengths
         )
@@ -154,10 +158,10 @@ def _encode(
 
     index = select(scores, words.lengths, stage.counts, stage.width)
     if savings.select_first:
-        mixed = _mix(forget(extract_queries(probabilities, index)), heads.value)
+        mixed = mix(forget(extract_queries(probabilities, index)), heads.value)
         attended = family.attention_output(encoder, mixed, extract(hidden, index))
     else:
-        attended = family.attention_output(encoder, _mix(forget(probabilities), heads.value), hidden)
+        attended = family.attention_output(encoder, mix(forget(probabilities), heads.value), hidden)
         attended = extract(attended, index)
     return family.feed_forward(encoder, attended), index
 
@@ -177,7 +181,7 @@ def _attend(
     mask = _mask(family, encoder, context, words, heads, asking)
     scale = family.scale(encoder, heads.query)
     if torch.compiler.is_exporting():
-        mixed = _mix(_masked(_products(heads, scale), mask).softmax(dim=-1), heads.value)
+        mixed = mix(_masked(_products(heads, scale), mask).softmax(dim=-1), heads.value)
     else:
         forget = family.dropout(encoder) if encoder.training else 0.0
         mixed = scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=forget, scale=scale)
@@ -204,7 +208,9 @@ def _mask(
     return visible if bias is None else bias.masked_fill(~visible, mask_value(bias))
 
 
-def _probabilities(family: Family, encoder: Any, context: Any, words: Words, heads: Projections) -> Tensor:
+def attention_probabilities(
+    family: Family, encoder: Any, context: Any, words: Words, heads: Projections
+) -> Tensor:
     """A_h for every head, softmax in fp32: (batch, heads, width, width)."""
     logits = _products(heads, family.scale(encoder, heads.query))
     bias = family.bias(encoder, heads, context, words.positions, words.positions)
@@ -225,7 +231,7 @@ def _products(heads: Projections, scale: float) -> Tensor:
     return products.view(*heads.query.shape[:2], *products.shape[1:])
 
 
-def _mix(probabilities: Tensor, value: Tensor) -> Tensor:
+def mix(probabilities: Tensor, value: Tensor) -> Tensor:
     """Weigh the values: (batch, heads, queries, width), (.., width, head) -> (batch, queries, hidden)."""
     probabilities = probabilities.to(value.dtype)
     if torch.compiler.is_compiling():

@@ -15,9 +15,10 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from powerbert.elimination.extract import extract
 from powerbert.errors import UnsupportedModelError
-from powerbert.modeling.encoder import Elimination, Encoded, Words, encode
+from powerbert.modeling.encoder import Elimination, Encoded, Savings, Words, encode
 from powerbert.modeling.families.base import Inputs
 from powerbert.modeling.schedule import schedule
+from powerbert.modeling.unpadded import encode_unpadded
 
 ATTRIBUTE = "_powerbert_elimination"
 SEQUENCES = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
@@ -71,6 +72,8 @@ def _is_untouched(elimination: Elimination, arguments: dict[str, Any]) -> bool:
     """Whether nothing can be eliminated: full retention, and no input longer than its N."""
     if not elimination.retention.is_full or elimination.soft_extract is not None:
         return False
+    if not elimination.own_forward:
+        return False
     if elimination.retention.max_length is None:
         return True
     given = (arguments.get(name) for name in ("input_ids", "inputs_embeds"))
@@ -89,7 +92,21 @@ def run(
     positions = torch.arange(width, device=hidden.device).expand(batch, width)
     stages = schedule(elimination.retention, lengths, width)
     words = Words(hidden, positions, lengths, padded)
+    if context is None and not any(record.values()) and _can_unpad(base, elimination):
+        return arranged, Encoded(encode_unpadded(elimination, base, words, stages), [], [])
     return arranged, encode(elimination, base, context, words, stages, **record)
+
+
+def _can_unpad(base: Any, elimination: Elimination) -> bool:
+    """Whether PAD can be left out: in inference, for a head that reads CLS, with every saving on."""
+    return (
+        elimination.cls_only
+        and elimination.savings == Savings()
+        and elimination.soft_extract is None
+        and not elimination.scoring.padded_queries_vote
+        and not base.training
+        and not torch.compiler.is_compiling()
+    )
 
 
 def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:

@@ -1,0 +1,172 @@
+"""What the child process of a probe runs: one linear layer in an engine and precision, in turn with fp32.
+
+It is run as a file of its own and imports nothing of the project: it has to be quick, and it may die.
+The layer is that of a BERT-base (768 to 3,072) on 256 word-vectors, on one core and in CPU time: others
+at work on the machine change little about it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROWS, INNER, OUTER = 256, 768, 3072
+ROUNDS = 25
+WRONG = {"fp32": 1e-3, "bf16": 0.03, "int8": 0.06}
+"""Relative error from which numbers are not those of the precision, but of a broken product."""
+
+Floats = NDArray[np.float32]
+Product = Callable[[], Any]
+"""One call gives rows (256, 768) times weights (768, 3072), as an array or a tensor."""
+
+
+def main(engine: str, precision: str) -> None:
+    """Print GFLOP/s per core of the precision, and of fp32 in the same engine measured in turn, as JSON."""
+    _leave_no_core()
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((ROWS, INNER), dtype=np.float32)
+    weights = random.standard_normal((INNER, OUTER), dtype=np.float32)
+    products = {name: PRODUCTS[engine, name](rows, weights) for name in dict.fromkeys(("fp32", precision))}
+    _check(products[precision](), rows @ weights, WRONG[precision])
+    seconds: dict[str, list[float]] = {name: [] for name in products}
+    for round in range(ROUNDS + 2):
+        for name, product in products.items():
+            start = time.process_time()
+            product()
+            if round >= 2:  # the first calls pack weights
+                seconds[name].append(time.process_time() - start)
+    flop = 2 * ROWS * INNER * OUTER
+    rates = {name: flop / statistics.median(found) / 1e9 for name, found in seconds.items()}
+    print(json.dumps({"gflops": rates[precision], "fp32_gflops": rates["fp32"]}))  # noqa: T201
+
+
+def _torch_fp32(rows: Floats, weights: Floats) -> Product:
+    """On packed weights, as the engine runs it."""
+    torch: Any = import_module("torch")
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    left, right = torch.from_numpy(rows), torch.from_numpy(weights.T.copy())
+    if not torch.backends.mkldnn.is_available():
+        return lambda: torch.nn.functional.linear(left, right)
+    packed = torch.ops.mkldnn._reorder_linear_weight(right, None)
+    return lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], "")
+
+
+def _torch_bf16(rows: Floats, weights: Floats) -> Product:
+    """As training runs it; there and back once, because the way back has products of its own."""
+    torch: Any = import_module("torch")
+    layer = torch.nn.Linear(64, 64)
+    with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
+        layer(torch.ones(64, 64)).float().sum().backward()
+    left, right = torch.from_numpy(rows).bfloat16(), torch.from_numpy(weights.T.copy()).bfloat16()
+    return lambda: torch.nn.functional.linear(left, right)
+
+
+def _onnx_fp32(rows: Floats, weights: Floats) -> Product:
+    return _onnx_session(_onnx_model(weights).SerializeToString(), rows)
+
+
+def _onnx_int8(rows: Floats, weights: Floats) -> Product:
+    """Weights in int8 per channel, activations as they come, as an export in int8 has them."""
+    quantization: Any = import_module("onnxruntime.quantization")
+    with TemporaryDirectory() as folder:
+        target = os.path.join(folder, "model.onnx")
+        quantization.quantize_dynamic(
+            _onnx_model(weights),
+            target,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+        )
+        return _onnx_session(target, rows)
+
+
+def _onnx_model(weights: Floats) -> Any:
+    onnx: Any = import_module("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["rows", "weights"], ["out"])],
+        "layer",
+        [helper.make_tensor_value_info("rows", kind, [None, INNER])],
+        [helper.make_tensor_value_info("out", kind, [None, OUTER])],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
+    # Versions that every runtime of the last years reads, whatever this onnx writes by itself.
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _onnx_session(model: bytes | str, rows: Floats) -> Product:
+    onnxruntime: Any = import_module("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(["out"], {"rows": rows})[0]
+
+
+def _openvino(precision: str) -> Callable[[Floats, Floats], Product]:
+    def build(rows: Floats, weights: Floats) -> Product:
+        openvino: Any = import_module("openvino")
+        ops: Any = import_module("openvino.opset13")
+        given = ops.parameter([-1, INNER], np.float32, name="rows")
+        left, right = given, ops.constant(weights)
+        if precision == "int8":
+            left, right = _quantised(ops, left, rows, 256), _quantised(ops, right, weights, 255)
+        model = openvino.Model([ops.matmul(left, right, False, False)], [given], "layer")
+        hint = "bf16" if precision == "bf16" else "f32"
+        options = {
+            "INFERENCE_PRECISION_HINT": hint,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": "1",
+        }
+        request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+        return lambda: request.infer({0: rows})[0]
+
+    return build
+
+
+def _quantised(ops: Any, values: Any, of: Floats, levels: int) -> Any:
+    """Mark values as int8, with the scales of what they will be."""
+    high = np.float32(np.abs(of).max())
+    low = np.float32(-high * levels / (levels - 1) if levels % 2 == 0 else -high)
+    return ops.fake_quantize(values, low, high, low, high, levels)
+
+
+PRODUCTS: dict[tuple[str, str], Callable[[Floats, Floats], Product]] = {
+    ("torch", "fp32"): _torch_fp32,
+    ("torch", "bf16"): _torch_bf16,
+    ("onnx", "fp32"): _onnx_fp32,
+    ("onnx", "int8"): _onnx_int8,
+    ("openvino", "fp32"): _openvino("fp32"),
+    ("openvino", "int8"): _openvino("int8"),
+    ("openvino", "bf16"): _openvino("bf16"),
+}
+
+
+def _check(found: Any, expected: Floats, limit: float) -> None:
+    numbers = np.asarray(found.float() if hasattr(found, "float") else found)  # numpy has no bf16
+    error = float(np.linalg.norm(numbers - expected) / np.linalg.norm(expected))
+    if not error < limit:  # NaN is not
+        sys.exit(f"the numbers are wrong: relative error {error:.2g}, at most {limit:g}")
+
+
+def _leave_no_core() -> None:
+    """Dying is in order here: leave no image of it on the user's disk."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

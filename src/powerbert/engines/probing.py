@@ -1,0 +1,253 @@
+"""Whether an engine runs in a precision on this machine, and how fast: tried in a child process.
+
+Some machines promise instructions that they do not have, and a process that believes them dies. What was
+found is remembered in this process, and in the user's cache folder for the next one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import platform
+import secrets
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from powerbert.engines.probes import PRODUCTS
+from powerbert.probe import Outcome, attempt
+from powerbert.versions import versions
+
+PAIRS = tuple(PRODUCTS)
+"""Every engine and precision that can be probed."""
+TRAINING = ("torch", "bf16")
+"""What only training uses; the torch engine answers in fp32."""
+PROGRAM = Path(__file__).with_name("probes.py")
+PACKAGES = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
+"""What a child imports; an engine is also the name of the extra that brings it."""
+
+WORKS, CAPPED, CRASHES, MISSING = "works", "works under an ISA cap", "crashes", "missing"
+ISA = "ONEDNN_MAX_CPU_ISA"
+CAPS = ("AVX512_CORE_BF16", "AVX512_CORE_VNNI")
+"""Limits for oneDNN, the loosest first: without AMX, and without bf16 as well."""
+LASTING = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE")
+"""Deaths that will come again; others, such as of want of memory or of a hang, may not."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a probe found out about an engine in a precision."""
+
+    engine: str
+    precision: str
+    state: str
+    """works; works under an ISA cap; crashes, which is also an error, a hang or wrong numbers; missing."""
+    gflops: float | None = None
+    """Of one linear layer of a BERT-base on 256 word-vectors, on one core: the median."""
+    ratio: float | None = None
+    """Times as fast as fp32 in the same engine, measured in turn with it."""
+    cap: str | None = None
+    """What ONEDNN_MAX_CPU_ISA has to be for it to work."""
+    detail: str = ""
+    """One line: how it died, or the pip command."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be used, perhaps under a cap."""
+        return self.state in (WORKS, CAPPED)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether fp32 would be faster."""
+        return self.ratio is not None and self.ratio < 1
+
+
+def probe(engine: str, precision: str) -> Verdict:
+    """What is known about an engine in a precision here; found out now, in some seconds, if nothing is."""
+    key = (_key(), f"{engine} {precision}")
+    if key not in _known:
+        stored = _read_cache().get(key[0], {}).get(key[1])
+        found = None if stored is None else _from_json(engine, precision, stored)
+        if found is None:
+            found = examine(engine, precision)
+            remember([found])
+        _known[key] = found
+    return _known[key]
+
+
+def examine(engine: str, precision: str, program: Path = PROGRAM) -> Verdict:
+    """Run a probe program in a child process; once more under each cap if a signal ended it."""
+    missing = _missing(engine)
+    if missing is not None:
+        return Verdict(engine, precision, MISSING, detail=missing)
+    # -P: or the folder of the program would be searched for modules before the installed packages.
+    arguments = ["-P", str(program), engine, precision]
+    plain = attempt(arguments)
+    verdict = _judge(engine, precision, plain)
+    if plain.was_killed and ISA not in os.environ:
+        for cap in CAPS:
+            capped = _judge(engine, precision, attempt(arguments, {ISA: cap}), cap)
+            if capped.runs:
+                return capped
+    return verdict
+
+
+def remember(verdicts: Iterable[Verdict]) -> None:
+    """Keep verdicts for later probes: in this process all, on disk those that will hold tomorrow."""
+    key, lasting = _key(), {}
+    for verdict in verdicts:
+        name = f"{verdict.engine} {verdict.precision}"
+        _known[key, name] = verdict
+        if verdict.runs or verdict.detail.endswith(LASTING):
+            lasting[name] = asdict(verdict)
+    if lasting:
+        stored = _read_cache()
+        stored[key] = stored.get(key, {}) | lasting
+        _write_cache(stored)
+
+
+def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdict | None:
+    """The fastest that an engine can answer with, of one precision or of any; None if nothing runs."""
+    able = [
+        verdict
+        for verdict in verdicts
+        if verdict.runs
+        and (verdict.engine, verdict.precision) != TRAINING
+        and precision in (None, verdict.precision)
+    ]
+    return max(able, key=lambda verdict: verdict.gflops or 0, default=None)
+
+
+def hold_isa(cap: str) -> bool:
+    """Hold oneDNN to a cap, in this process and its children; False if it is too late for that.
+
+    oneDNN reads its limit once, when OpenVINO loads its CPU plugin. Where the user has set it, it stays.
+    """
+    if os.environ.get(ISA) == cap:
+        return True
+    if ISA in os.environ or _openvino_is_running():
+        return False
+    os.environ[ISA] = cap
+    logger.warning("this CPU claims instructions that it does not have: %s=%s is set", ISA, cap)
+    return True
+
+
+def prepare_openvino() -> None:
+    """Call before OpenVINO compiles its first graph: a cap that int8 needs is too late afterwards.
+
+    Costs a probe, once per machine, where the CPU claims AMX, and nothing elsewhere.
+    """
+    if ISA in os.environ or "amx_tile" not in _processor()[1].split() or _openvino_is_running():
+        return
+    cap = probe("openvino", "int8").cap
+    if cap is not None:
+        hold_isa(cap)
+
+
+def _judge(engine: str, precision: str, outcome: Outcome, cap: str | None = None) -> Verdict:
+    if outcome.code != 0:
+        return Verdict(engine, precision, CRASHES, detail=outcome.how)
+    try:
+        figures = json.loads(outcome.output.strip().rpartition("\n")[2])
+        gflops, fp32 = float(figures["gflops"]), float(figures["fp32_gflops"])
+    except (ValueError, KeyError, TypeError):
+        gflops = fp32 = math.nan
+    if not (0 < gflops < math.inf and 0 < fp32 < math.inf):
+        return Verdict(engine, precision, CRASHES, detail="the probe gave no figures")
+    detail = "" if cap is None else f"dies without {ISA}={cap}"
+    return Verdict(engine, precision, WORKS if cap is None else CAPPED, gflops, gflops / fp32, cap, detail)
+
+
+def _missing(engine: str) -> str | None:
+    """The pip command for an engine that is not installed, else None."""
+    if all(find_spec(name) is not None for name in PACKAGES[engine]):
+        return None
+    return f"pip install 'powerbert[{engine}]'"
+
+
+def _openvino_is_running() -> bool:
+    try:
+        return "openvino_intel_cpu_plugin" in Path("/proc/self/maps").read_text(errors="replace")
+    except OSError:  # not Linux: take the worse case
+        return "openvino" in sys.modules
+
+
+# ---- what is remembered ------------------------------------------------------------------
+
+_known: dict[tuple[str, str], Verdict] = {}
+
+
+def _key() -> str:
+    """What a verdict depends on, as a short digest."""
+    facts = [
+        *_processor(),
+        os.environ.get(ISA),
+        versions(("powerbert", "torch", "onnxruntime", "openvino")),
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+@cache
+def _processor() -> tuple[str, str]:
+    """The name of the CPU and the instructions that it claims."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    found = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
+    return found.get("model name", platform.processor() or platform.machine()), found.get("flags", "")
+
+
+def _cache_file() -> Path:
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(folder) / "powerbert" / "probe.json"
+
+
+def _read_cache() -> dict[str, dict[str, Any]]:
+    """Digests to verdicts by name; a file that is none is as good as no file."""
+    try:
+        stored = json.loads(_cache_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(stored, dict):
+        return {}
+    return {key: verdicts for key, verdicts in stored.items() if isinstance(verdicts, dict)}
+
+
+_SHAPES = [(WORKS, False, None), *((CAPPED, False, cap) for cap in CAPS), (CRASHES, True, None)]
+
+
+def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
+    """A verdict as `remember` writes it, or None: the file may be anybody's, and a cap goes a long way."""
+    match stored:
+        case {
+            "state": str(state),
+            "gflops": float() | None as gflops,
+            "ratio": float() | None as ratio,
+            "cap": cap,
+            "detail": str(detail),
+        } if (state, gflops is None, cap) in _SHAPES:
+            return Verdict(engine, precision, state, gflops, ratio, cap, detail)
+    return None
+
+
+def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
+    """Write the file whole; where that cannot be done, the next process probes again."""
+    file = _cache_file()
+    staging = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            staging.write_text(json.dumps(stored, indent=1), encoding="utf-8")
+            staging.replace(file)
+        finally:
+            staging.unlink(missing_ok=True)

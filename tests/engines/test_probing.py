@@ -1,0 +1,366 @@
+"""Probes in real child processes, what is remembered of them, and what `open_engine` makes of it.
+
+The oracle is the program that the child runs: it says itself whether it dies, hangs or computes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import powerbert.probe
+from powerbert.engines import probing, registry
+from powerbert.engines.probes import PRODUCTS
+from powerbert.engines.probing import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
+from powerbert.engines.registry import ENGINES, open_engine
+from powerbert.errors import PowerBertError
+from powerbert.probe import attempt
+
+FIGURES = 'print(\'{"gflops": 90.0, "fp32_gflops": 180.0}\')\n'
+DIE = "os.kill(os.getpid(), signal.SIGILL)\n"
+START = "import os, pathlib, signal, time\n"
+SLOW = Verdict("openvino", "bf16", WORKS, 90.0, 0.5)
+DEAD = Verdict("openvino", "bf16", CRASHES, detail="died with SIGILL")
+SAVED = Verdict("openvino", "int8", CAPPED, 300.0, 3.0, CAPS[0], f"dies without {ISA}={CAPS[0]}")
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path, monkeypatch):
+    """Nothing remembered, and a cache folder of the test's own."""
+    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "powerbert" / "probe.json"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Write a probe program, to be run without a cap; it counts its runs by the lines of `runs`."""
+    monkeypatch.delenv(ISA, raising=False)
+
+    def write(body):
+        file = tmp_path / "program.py"
+        count = f"pathlib.Path({str(tmp_path / 'runs')!r}).open('a').write('run\\n')\n"
+        file.write_text(START + count + body)
+        return file
+
+    return write
+
+
+def runs(tmp_path):
+    return (tmp_path / "runs").read_text().count("run")
+
+
+# ---- the child ---------------------------------------------------------------------------
+
+
+def test_a_child_that_dies_of_an_illegal_instruction_leaves_the_caller_alive(program, tmp_path):
+    verdict = probing.examine("torch", "bf16", program(DIE))
+    assert verdict == Verdict("torch", "bf16", CRASHES, detail="died with SIGILL")
+    assert not verdict.runs
+    assert runs(tmp_path) == 1 + len(CAPS)  # each cap was tried as well
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_a_cap_that_cures_it_is_in_the_verdict_and_not_in_this_process(program, cap):
+    verdict = probing.examine(
+        "torch", "bf16", program(f"if os.environ.get({ISA!r}) != {cap!r}: {DIE}{FIGURES}")
+    )
+    assert (verdict.state, verdict.cap, verdict.gflops) == (CAPPED, cap, 90.0)
+    assert verdict.runs
+    assert ISA not in os.environ
+
+
+def test_a_cap_that_the_user_has_set_is_not_replaced_by_another(program, tmp_path, monkeypatch):
+    monkeypatch.setenv(ISA, "AVX512_CORE_AMX")
+    body = f"if os.environ[{ISA!r}] != {CAPS[0]!r}: {DIE}{FIGURES}"
+    assert probing.examine("torch", "bf16", program(body)).state == CRASHES
+    assert runs(tmp_path) == 1
+
+
+def test_a_child_that_hangs_is_ended_and_not_tried_again(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(powerbert.probe, "PATIENCE", 1.0)
+    verdict = probing.examine("torch", "bf16", program("time.sleep(60)"))
+    assert (verdict.state, verdict.detail) == (CRASHES, "no answer within 1 s")
+    assert runs(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ("", "no figures"),
+        ("print('hello')", "no figures"),
+        ("print('[1]')", "no figures"),
+        ('print(\'{"gflops": NaN, "fp32_gflops": 1}\')', "no figures"),
+        ('print(\'{"gflops": -1, "fp32_gflops": 1}\')', "no figures"),
+        ("raise RuntimeError('bf16 is not\\nfor this device')", "for this device"),
+        ("raise SystemExit(3)", "code 3"),
+    ],
+)
+def test_an_error_and_bad_output_are_no_success(program, body, detail):
+    verdict = probing.examine("torch", "bf16", program(body))
+    assert verdict.state == CRASHES
+    assert detail in verdict.detail
+    assert "\n" not in verdict.detail
+
+
+def test_what_a_library_prints_before_the_figures_does_no_harm(program):
+    verdict = probing.examine("torch", "bf16", program("print('a banner')\n" + FIGURES))
+    assert (verdict.state, verdict.ratio, verdict.is_slower) == (WORKS, 0.5, True)
+
+
+def test_an_engine_that_is_not_installed_is_told_with_its_pip_command(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(probing, "find_spec", lambda name: None)
+    verdict = probing.examine("openvino", "int8", program(FIGURES))
+    assert (verdict.state, verdict.detail) == (MISSING, "pip install 'powerbert[openvino]'")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_python_that_cannot_be_started_is_no_crash(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    assert probing.examine("torch", "bf16").state == CRASHES
+
+
+def test_a_real_probe_is_light_and_checks_its_numbers():
+    """The child imports one engine and nothing of the project; the oracle of its numbers is numpy."""
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['probe', 'onnx', 'int8']\n"
+        f"names = runpy.run_path({str(probing.PROGRAM)!r}, run_name='__main__')\n"
+        "heavy = {'torch', 'transformers', 'powerbert', 'openvino', 'nncf'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "names['_check'](names['np'].ones(2), names['np'].zeros(2) + 1.2, 0.06)\n"
+    )
+    outcome = attempt(["-P", "-c", code])
+    assert json.loads(outcome.output)["gflops"] > 0
+    assert outcome.how == "the numbers are wrong: relative error 0.17, at most 0.06"
+
+
+def test_every_precision_of_every_engine_can_be_probed():
+    """The oracle is the registry of engines; training alone has one more."""
+    known = {(name, precision) for name, engine in ENGINES.items() for precision in engine.precisions}
+    assert set(PAIRS) == set(PRODUCTS) == known | {TRAINING}
+    assert set(probing.PACKAGES) == set(ENGINES)
+
+
+# ---- memory ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """Answers of `examine` by pair, and the list of what was examined."""
+    asked, answers = [], {}
+
+    def examine(engine, precision):
+        asked.append((engine, precision))
+        return answers.get((engine, precision), Verdict(engine, precision, WORKS, 100.0, 2.0))
+
+    monkeypatch.setattr(probing, "examine", examine)
+    return asked, answers
+
+
+def test_a_probe_runs_once_per_process_and_machine(examined, memory, monkeypatch):
+    asked, _ = examined
+    first = probing.probe("onnx", "int8")
+    assert probing.probe("onnx", "int8") == first
+    probing._known.clear()  # the next process
+    assert probing.probe("onnx", "int8") == first
+    assert len(asked) == 1
+    assert os.listdir(memory.parent) == ["probe.json"]
+    monkeypatch.setenv(ISA, "AVX2")  # another machine, as far as oneDNN is concerned
+    probing.probe("onnx", "int8")
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[" * 100_000,
+        lambda text: "[]",
+        lambda text: json.dumps(dict.fromkeys(json.loads(text), 7)),
+        lambda text: text.replace('"works"', '"sings"'),
+        lambda text: text.replace("100.0", '"fast"'),
+        lambda text: text.replace('"cap": null', '"cap": "LD_PRELOAD"'),
+        lambda text: "\udcff\udcfe",
+    ],
+)
+def test_a_corrupt_cache_is_ignored_and_written_anew(examined, memory, damage):
+    asked, _ = examined
+    good = probing.probe("onnx", "int8")
+    memory.write_bytes(damage(memory.read_text()).encode("utf-8", "surrogateescape"))
+    probing._known.clear()
+    assert probing.probe("onnx", "int8") == good
+    assert len(asked) == 2
+    probing._known.clear()
+    assert probing.probe("onnx", "int8") == good
+    assert len(asked) == 2
+
+
+def test_a_cache_folder_that_cannot_be_written_is_no_error(examined, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert probing.probe("onnx", "int8").runs
+
+
+@pytest.mark.parametrize(
+    ("detail", "stays"),
+    [
+        ("died with SIGILL", True),
+        ("died with SIGKILL", False),
+        ("no answer within 120 s", False),
+        ("MemoryError", False),
+    ],
+)
+def test_only_a_death_that_will_come_again_is_remembered_for_the_next_process(
+    examined, memory, detail, stays
+):
+    asked, answers = examined
+    answers["openvino", "bf16"] = replace(DEAD, detail=detail)
+    probing.probe("openvino", "bf16")
+    assert probing.probe("openvino", "bf16") == answers["openvino", "bf16"]
+    assert len(asked) == 1
+    assert memory.exists() == stays
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8) | st.sampled_from(CAPS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+fields = st.fixed_dictionaries(
+    {
+        "state": st.sampled_from([WORKS, CAPPED, CRASHES, MISSING]) | json_values,
+        "gflops": st.none() | st.floats() | json_values,
+        "ratio": st.none() | st.floats() | json_values,
+        "cap": st.none() | st.sampled_from(CAPS) | json_values,
+        "detail": st.text() | json_values,
+    }
+)
+
+
+@given(json_values | fields)
+def test_whatever_a_cache_holds_is_a_sound_verdict_or_none(stored):
+    """The oracle: what runs has a speed, what crashes has none, and a cap is one of the known."""
+    verdict = probing._from_json("onnx", "int8", stored)
+    if verdict is not None:
+        assert verdict.runs == (verdict.gflops is not None)
+        assert (verdict.state == CAPPED) == (verdict.cap is not None)
+        assert verdict.cap in (None, *CAPS)
+
+
+# ---- the choice --------------------------------------------------------------------------
+
+
+def test_the_fastest_is_of_what_runs_and_answers():
+    training = Verdict(*TRAINING, WORKS, 900.0, 5.0)
+    plain = Verdict("onnx", "fp32", WORKS, 100.0, 1.0)
+    assert probing.fastest([plain, SAVED, SLOW, DEAD, training]) == SAVED
+    assert probing.fastest([plain, SAVED, training], "fp32") == plain
+    assert probing.fastest([DEAD, training]) is None
+
+
+# ---- opening an engine -------------------------------------------------------------------
+
+
+@pytest.fixture
+def told(relative, monkeypatch, caplog):
+    """Let the probe say what the test wants, as if OpenVINO had not been used yet and no cap were set.
+
+    In truth it runs already, under the cap of conftest.py: tests live on machines that need it, too.
+    """
+    relative.opened("openvino")
+    monkeypatch.delenv(ISA, raising=False)
+    monkeypatch.setattr(probing, "_openvino_is_running", lambda: False)
+    caplog.set_level(logging.WARNING, "powerbert")
+
+    def say(verdict):
+        monkeypatch.setattr(registry, "probe", lambda engine, precision: verdict)
+        return caplog
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [(DEAD, "does not run on this machine (died with SIGILL)"), (SLOW, "slower than fp32")],
+)
+def test_bf16_that_crashes_or_is_slower_is_replaced_by_fp32_and_told(relative, told, verdict, why):
+    log = told(verdict)
+    assert open_engine(relative.made("openvino"), precision="bf16").precision == "fp32"
+    assert len(log.messages) == 1
+    assert log.messages[0].startswith("bf16 in openvino")
+    assert why in log.messages[0]
+
+
+def test_bf16_that_is_faster_is_left_alone(relative, told):
+    log = told(replace(SLOW, ratio=1.2))
+    assert open_engine(relative.made("openvino"), precision="bf16").precision == "bf16"
+    assert log.messages == []
+
+
+def test_int8_that_crashes_is_refused_in_one_line_with_the_remedy(relative, told):
+    told(replace(DEAD, engine="onnx", precision="int8"))
+    with pytest.raises(PowerBertError, match=r"int8 in onnx does not run.*SIGILL.*export the model in fp32"):
+        open_engine(relative.made("onnx", "int8"))
+
+
+def test_int8_that_is_slower_is_told_and_used(relative, told):
+    log = told(replace(SLOW, engine="onnx", precision="int8"))
+    assert open_engine(relative.made("onnx", "int8")).precision == "int8"
+    assert "int8 in onnx is slower than fp32" in log.messages[0]
+
+
+def test_a_cap_is_set_and_told_before_the_engine_is_loaded(relative, told, monkeypatch):
+    log = told(SAVED)
+    seen = []
+    load = registry.OpenVinoEngine.load
+    monkeypatch.setattr(
+        registry.OpenVinoEngine, "load", lambda *given: seen.append(os.environ.get(ISA)) or load(*given)
+    )
+    assert open_engine(relative.made("openvino", "int8")).precision == "int8"
+    assert seen == [CAPS[0]]
+    assert f"{ISA}={CAPS[0]} is set" in log.messages[0]
+
+
+@pytest.mark.parametrize("ratio", [3.0, 0.5])
+def test_a_cap_that_comes_too_late_is_no_crash(relative, told, monkeypatch, ratio):
+    """oneDNN reads its limit once; this process has used OpenVINO, so setting it now would do nothing."""
+    log = told(replace(SAVED, ratio=ratio))
+    monkeypatch.setattr(probing, "_openvino_is_running", lambda: True)
+    with pytest.raises(PowerBertError, match=f"needs {ISA}={CAPS[0]} in the environment before Python"):
+        open_engine(relative.made("openvino", "int8"))
+    assert open_engine(relative.made("openvino"), precision="bf16").precision == "fp32"
+    assert len(log.messages) == 1
+    assert ISA not in os.environ
+
+
+def test_nothing_is_probed_for_fp32_nor_for_what_is_not_in_the_folder(relative, told, monkeypatch):
+    monkeypatch.setattr(registry, "probe", lambda *given: pytest.fail("probed"))
+    monkeypatch.setattr(probing, "_processor", lambda: ("plain", "avx2 avx512f"))
+    monkeypatch.setattr(probing, "probe", lambda *given: pytest.fail("probed"))
+    for engine in ("onnx", "openvino"):
+        assert open_engine(relative.made(engine)).precision == "fp32"
+        with pytest.raises(PowerBertError, match="export the model again in int8"):
+            open_engine(relative.made(engine), precision="int8")
+
+
+def test_where_amx_is_claimed_the_first_openvino_engine_settles_the_cap(relative, told, monkeypatch):
+    """int8 may follow fp32 in the same process, and then it would be too late."""
+    monkeypatch.setattr(probing, "_processor", lambda: ("pretender", "avx512f amx_tile amx_int8"))
+    monkeypatch.setattr(probing, "probe", lambda *given: SAVED)
+    assert open_engine(relative.made("openvino")).precision == "fp32"
+    assert os.environ[ISA] == CAPS[0]
+
+
+def test_openvino_at_work_is_noticed(relative):
+    """The oracle is an engine that was just loaded."""
+    engine = relative.opened("openvino")
+    assert probing._openvino_is_running()
+    assert engine.name == "openvino"

@@ -1,0 +1,75 @@
+"""A batch without PAD. Oracle: the padded loop, and a count of the rows that reach the linear layers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from models import batch_of, tiny
+
+import powerbert
+from powerbert import RetentionConfiguration, Savings
+from powerbert.modeling.apply import unpad, word_vectors
+
+RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
+LENGTHS = [3, 20, 1, 7, 20, 2, 7, 13]
+
+
+def logits(model, batch):
+    with torch.inference_mode():
+        return model(**batch).logits
+
+
+def rows_of(model, batch) -> int:
+    """Rows that reach the feed-forward networks."""
+    seen = []
+    hooks = [
+        layer.intermediate.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:-1].numel()))
+        for layer in model.bert.encoder.layer
+    ]
+    logits(model, batch)
+    for hook in hooks:
+        hook.remove()
+    return sum(seen)
+
+
+@given(lengths=st.lists(st.integers(1, 30), min_size=2, max_size=9))
+def test_answers_are_those_of_the_padded_loop(lengths):
+    model, batch = tiny("bert"), batch_of(lengths)
+    answer = logits(powerbert.apply(model, RETENTION), batch)
+    powerbert.apply(model, RETENTION, savings=Savings(unpadded=False))
+    torch.testing.assert_close(answer, logits(model, batch), atol=1e-5, rtol=0)
+
+
+def test_pad_costs_nothing():
+    """Encoder j feeds forward what it retains, the last one CLS alone: counted by the configuration."""
+    model, batch = powerbert.apply(tiny("bert"), RETENTION), batch_of(LENGTHS)
+    retained = sum(sum(RETENTION.counts(length)[:-1]) + 1 for length in LENGTHS)
+    assert rows_of(model, batch) == retained
+    powerbert.apply(model, RETENTION, savings=Savings(unpadded=False))
+    assert rows_of(model, batch) > 1.3 * retained
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "mpnet", "deberta-v2", "modernbert"])
+def test_a_model_that_eliminates_nothing_can_leave_pad_out_too(family):
+    model = tiny(family)
+    batch = batch_of(LENGTHS, pad=model.config.pad_token_id or 0)
+    stock = logits(model, batch)
+    torch.testing.assert_close(logits(unpad(model), batch), stock, atol=1e-5, rtol=0)
+    assert word_vectors(model, LENGTHS) == 4 * sum(LENGTHS)
+    assert torch.equal(logits(unpad(model, False), batch), stock)
+
+
+def test_unpadding_an_unpruned_model_computes_real_rows_only():
+    model = unpad(tiny("bert"))
+    assert rows_of(model, batch_of(LENGTHS)) == 3 * sum(LENGTHS) + len(LENGTHS)
+
+
+def test_heads_that_read_every_position_and_training_keep_the_padded_loop():
+    batch = batch_of(LENGTHS)
+    words = powerbert.apply(tiny("bert", "ForTokenClassification"), RETENTION)
+    assert logits(words, batch).shape[:2] == batch["input_ids"].shape
+    learner = powerbert.apply(tiny("bert"), RETENTION).train()
+    learner(**batch, labels=torch.zeros(len(LENGTHS), dtype=torch.long)).loss.backward()
+    assert all(p.grad is not None for p in learner.bert.encoder.layer[0].parameters())
