@@ -10,6 +10,7 @@ from runs import pretrained, small_data
 
 from powerbert.modeling.storage import load
 from powerbert.probe import BF16, survives
+from powerbert.training.evaluation import evaluate
 from powerbert.training.options import Options
 from powerbert.training.steps import Run, finetune
 
@@ -47,3 +48,24 @@ def test_bf16_changes_the_products_of_training_and_leaves_fp32_weights(tmp_path)
     assert any(not torch.equal(half[name], plain[name]) for name in plain)
     for name in plain:
         torch.testing.assert_close(half[name], plain[name], atol=2e-3, rtol=0)
+
+
+@pytest.mark.skipif(not survives(BF16), reason="bf16 does not run on this machine")
+def test_what_is_reported_after_bf16_training_is_the_saved_model_in_fp32(tmp_path, monkeypatch):
+    """Oracle: the folder, loaded and evaluated anew, gives the very logits that were judged."""
+    judged = {}
+
+    def spy(model, split, task, tokenizer):
+        judged["logits"] = model(**probe).logits
+        return evaluate(model, split, task, tokenizer)
+
+    probe = {
+        "input_ids": torch.tensor([[2, 7, 8, 9, 3]]),
+        "attention_mask": torch.ones(1, 5, dtype=torch.long),
+    }
+    pretrained(tmp_path / "encoder")
+    monkeypatch.setattr("powerbert.training.steps.evaluate", spy)
+    options = Options(epochs=1, batch_size=8, precision="bf16")
+    run = Run("finetune", tmp_path / "encoder", small_data(), tmp_path / "one", options)
+    saved, _ = load(finetune(run).folder)
+    assert torch.equal(judged["logits"], saved(**probe).logits)

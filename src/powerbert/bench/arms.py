@@ -19,7 +19,7 @@ from powerbert.engines.export import export
 from powerbert.engines.graph import limits_of
 from powerbert.engines.registry import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.modeling.apply import remove, retention_of, word_vectors
+from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
 from powerbert.modeling.storage import load
 
 STOCK = "stock"
@@ -82,7 +82,7 @@ class Field:
         self.retention = retention_of(model)
         # To count on, not to time: the engines have their own copies, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
-        self.counted: dict[tuple[bool, int], int] = {}
+        self.counted: dict[tuple[bool, bool, int], int] = {}
         rows = tokenise(Stock(self.models[False], self.tokenizer), self.texts)
         self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
         self.lengths = [len(row["input_ids"]) for row in self.rows]
@@ -159,15 +159,24 @@ class Field:
 
     def flops(self, arm: Arm) -> int:
         """Of the matrix products of all batches, with PAD where it is computed; counted once per length."""
-        eliminated, total = arm.model == "eliminated", 0
+        eliminated, packed = arm.model == "eliminated", arm.feed == "packed"
+        total = 0
         for batch in self.batches(arm):
             rows, width = batch["input_ids"].shape
             real = batch["attention_mask"].sum(axis=1).tolist()
-            for length in real if arm.feed == "packed" else [width] * rows:
-                if (eliminated, length) not in self.counted:
-                    self.counted[eliminated, length] = flops(self.models[eliminated], 1, length)
-                total += self.counted[eliminated, length]
+            for length in real if packed else [width] * rows:
+                total += self._flops(eliminated, packed, length)
         return total
+
+    def _flops(self, eliminated: bool, packed: bool, length: int) -> int:
+        """Of one input; packed, even the unpruned model computes CLS alone at the end."""
+        key = eliminated, packed, length
+        if key not in self.counted:
+            model = self.models[eliminated]
+            self.counted[key] = flops(unpad(model) if packed else model, 1, length)
+            if not eliminated:
+                remove(model)
+        return self.counted[key]
 
     def _share(self) -> float:
         """Share of the unpruned model's word-vectors that the eliminated one processes."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.bench.measure import interleave
+from powerbert.bench.measure import interleave, ratio
+from powerbert.engines.torch_engine import TorchEngine
 
 LENGTHS = (32, 64, 128, 256, 512)
 BATCHES = (1, 2, 4, 8, 16, 32)
@@ -30,19 +31,29 @@ def by_batch(field: Field, engines: Engines, rounds: int, longest: int) -> list[
 def _points(field: Field, engines: Engines, rounds: int, length: int, batch: int) -> Iterable[dict[str, Any]]:
     """Both models in every engine, in turn, on one batch of inputs of one length."""
     inputs = field.of_length(length, batch)
-    arms = [
-        Arm(model, "sorted", engine, precision, batch)
+    pairs = [
+        tuple(_arm(model, engine, precision, batch) for model in ("unpruned", "eliminated"))
         for engine, precision in engines
-        for model in ("unpruned", "eliminated")
-        if engine != STOCK or model == "unpruned"
     ]
+    arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "unpruned"]
     timings = interleave({arm.name: inputs.run(arm) for arm in arms}, rounds)
-    for arm in arms:
-        yield {
-            "engine": arm.engine,
-            "precision": arm.precision,
-            "model": arm.model,
-            "length": length,
-            "batch": batch,
-            "ms_per_input": 1e3 * timings[arm.name].median / batch,
-        }
+    stock = next((timings[arm.name] for arm in arms if arm.engine == STOCK), None)
+    for before, after in pairs:
+        shape = {"engine": before.engine, "precision": before.precision, "length": length, "batch": batch}
+        slow, fast = timings[before.name], timings.get(after.name)
+        yield shape | {"model": "unpruned", "ms_per_input": 1e3 * slow.median / batch}
+        if fast is not None:
+            speed_up, work = ratio(slow, fast), inputs.flops(before) / inputs.flops(after)
+            yield shape | {
+                "model": "eliminated",
+                "ms_per_input": 1e3 * fast.median / batch,
+                "speed_up": speed_up,
+                "flop_ratio": work,
+                "efficiency": speed_up / work,
+                "against_stock": None if stock is None else ratio(stock, fast),
+            }
+
+
+def _arm(model: str, engine: str, precision: str, batch: int) -> Arm:
+    # Inputs of one length have no PAD; in torch the packed feed is the engine as users have it.
+    return Arm(model, "packed" if engine == TorchEngine.name else "sorted", engine, precision, batch)

@@ -75,7 +75,7 @@ def _bench(flags: Given) -> None:
     from powerbert.bench.protocol import paper_protocol
     from powerbert.bench.run import bench as measure
     from powerbert.bench.run import choose
-    from powerbert.report.bench_table import arms_table, headline_table
+    from powerbert.report.bench_table import arms_table, efficiency_table, headline_table
 
     with tempfile.TemporaryDirectory() as temporary:
         with working("loading and exporting"):
@@ -94,6 +94,8 @@ def _bench(flags: Given) -> None:
     if asked.json != STANDARD_OUTPUT:
         show(arms_table(figures))
         show(headline_table(figures))
+        if asked.curves and field.retention is not None:
+            show(efficiency_table(figures))
     if figures["warning"]:
         note(f"warning: {figures['warning']}")
     if asked.plot is not None:

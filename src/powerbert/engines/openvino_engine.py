@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +18,9 @@ GRAPH, WEIGHTS = "model.xml", "model.bin"
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
 """What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it."""
 
+Compile = Callable[[bool], Any]
+"""The compiled graph, with the outputs that tell what was retained or without."""
+
 
 class OpenVinoEngine(Engine):
     """fp32, int8 calibrated on the user's own text, or bf16 from the same file as fp32."""
@@ -23,10 +28,10 @@ class OpenVinoEngine(Engine):
     name = "openvino"
     precisions = ("fp32", "int8", "bf16")
 
-    def __init__(self, compiled: Any, exported: Exported, tokenizer: Any) -> None:
-        self.request, self.tokenizer = compiled.create_infer_request(), tokenizer
+    def __init__(self, compile_graph: Compile, exported: Exported, tokenizer: Any) -> None:
+        self._compile, self.tokenizer = compile_graph, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
-        self.outputs = [output.any_name for output in compiled.outputs]
+        self.request = compile_graph(False).create_infer_request()
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
@@ -37,14 +42,35 @@ class OpenVinoEngine(Engine):
         options = {"INFERENCE_PRECISION_HINT": _HINTS[exported.precision], "PERFORMANCE_HINT": "LATENCY"}
         if threads is not None:
             options["INFERENCE_NUM_THREADS"] = str(threads)
+        core = openvino.Core()
+
+        def compile_graph(retained: bool) -> Any:
+            return core.compile_model(graph if retained else _logits_only(graph), "CPU", options)
+
         with told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
-            compiled = openvino.Core().compile_model(str(folder / GRAPH), "CPU", options)
-        check_graph(folder, {given.any_name for given in compiled.inputs}, exported.limits)
-        return cls(compiled, exported, tokenizer)
+            graph = core.read_model(str(folder / GRAPH))
+            check_graph(folder, {given.any_name for given in graph.inputs}, exported.limits)
+            return cls(compile_graph, exported, tokenizer)
 
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
         """Run the graph."""
-        found = self.request.infer(inputs)
-        outputs = {name: found[name] for name in self.outputs}
+        if not retained:
+            return Answer(np.asarray(self.request.infer(inputs)[LOGITS], dtype=np.float32), None)
+        found = self._telling.infer(inputs)
+        outputs = {key.any_name: rows for key, rows in found.items()}
         logits = np.asarray(outputs.pop(LOGITS), dtype=np.float32)
-        return Answer(logits, retained_of(outputs, len(logits)) if retained else None)
+        return Answer(logits, retained_of(outputs, len(logits)))
+
+    @cached_property
+    def _telling(self) -> Any:
+        """The graph that also tells what was retained: compiled when somebody asks, for it runs longer."""
+        return self._compile(True).create_infer_request()
+
+
+def _logits_only(graph: Any) -> Any:
+    """A copy without the outputs that tell what was retained, and what only they need; weights are shared."""
+    short = graph.clone()
+    for result in short.get_results():
+        if LOGITS not in result.output(0).names:
+            short.remove_result(result)
+    return short

@@ -23,6 +23,33 @@ def headline_table(figures: dict[str, Any]) -> Table:
     return table
 
 
+def efficiency_table(figures: dict[str, Any]) -> Table:
+    """What of the work that is saved shows as time, at each length and batch size."""
+    table = Table(
+        title="speed-up over the unpruned model in the same engine, and its share of the FLOP ratio"
+    )
+    for column in ("inputs", "engine", "speed-up", "FLOP ratio", "efficiency", "against stock"):
+        table.add_column(column, justify="left" if column == "engine" else "right")
+    points = {(p["engine"], p["precision"], p["batch"], p["length"]): p for p in _curve_points(figures)}
+    for point in points.values():
+        stock = point["against_stock"]
+        table.add_row(
+            f"{point['batch']} x {point['length']}",
+            f"{point['engine']} {point['precision']}",
+            f"{point['speed_up']:.2f}x",
+            f"{point['flop_ratio']:.2f}",
+            f"{point['efficiency']:.2f}",
+            "" if stock is None else f"{stock:.2f}x",
+        )
+    return table
+
+
+def _curve_points(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of both curves at which the eliminated model was measured."""
+    points = [*figures["by_length"], *figures["by_batch"]]
+    return [point for point in points if point["model"] == "eliminated"]
+
+
 def arms_table(figures: dict[str, Any]) -> Table:
     """Every arm, the fastest first."""
     title = f"{figures['rounds']} rounds, arms in turn; medians, and the distance of the quartiles"

@@ -209,6 +209,8 @@ def run_step(
             train_split = prepare(encoded.splits["train"])
             trainer = _trainer(run, model, tokenizer, encoded, train_split, best, **step)
             trainer.run()
+            # Accelerate has wrapped the forward pass in autocast; what is saved runs without it.
+            trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)
         seconds = time.perf_counter() - start
         speed = trainer.tokens_per_second if trainer else 0.0
         extra = finish()
