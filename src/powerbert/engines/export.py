@@ -26,7 +26,6 @@ from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.text import encode_texts
 
 TARGETS: dict[str, type[Engine]] = {engine.name: engine for engine in (OnnxEngine, OpenVinoEngine)}
-CALIBRATION_BATCH = 8
 
 Text = str | tuple[str, str]
 
@@ -115,14 +114,11 @@ def _write_openvino(
 def _batches(
     model: Any, tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
 ) -> Iterator[dict[str, Integers]]:
-    """Tokenise calibration texts, a few at a time."""
+    """Tokenise calibration texts, one by one: PAD would widen the scales (docs/results/inference.md)."""
     tokenizer = copy.deepcopy(tokenizer)  # it remembers how it padded, and would be saved that way
-    for start in range(0, len(texts), CALIBRATION_BATCH):
-        part = [(text, None) if isinstance(text, str) else text for text in texts[start:][:CALIBRATION_BATCH]]
-        first, second = [text for text, _ in part], [pair for _, pair in part if pair is not None]
-        if second and len(second) < len(first):
-            raise PowerBertError("calibration texts and pairs are mixed", rule="all are one or the other")
-        encoded = encode_texts(model, tokenizer, first, second or None)
+    for text in texts:
+        first, second = (text, None) if isinstance(text, str) else text
+        encoded = encode_texts(model, tokenizer, [first], None if second is None else [second])
         yield check({name: np.asarray(rows) for name, rows in encoded.items()}, limits)
 
 
