@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from powerbert.bench import measure
 from powerbert.bench.arms import Arm, same_mean
 from powerbert.bench.headline import headline
 from powerbert.bench.machine import Watch, machine
@@ -18,14 +19,24 @@ from powerbert.bench.memory import extra_megabytes
 SECONDS = st.lists(st.floats(1e-3, 10), min_size=1, max_size=40)
 
 
-def test_every_arm_runs_once_per_round_and_the_first_round_does_not_count():
-    calls = []
-    found = interleave({name: lambda name=name: calls.append(name) for name in "abc"}, rounds=4)
+def test_every_arm_runs_in_every_round_and_the_first_round_does_not_count():
+    twice = []
+    found = interleave({name: lambda name=name: twice.append(name) for name in "abc"}, rounds=4)
+    calls = twice[::2]  # what is over at once runs twice in a row
+    assert twice[1::2] == calls
     assert len(calls) == 5 * 3
     for at in range(0, 15, 3):
         assert sorted(calls[at : at + 3]) == ["a", "b", "c"]
     assert len({tuple(calls[at : at + 3]) for at in range(0, 15, 3)}) > 1  # the order changes
     assert all(len(timing.wall) == len(timing.cpu) == 4 for timing in found.values())
+
+
+def test_of_a_quick_arm_the_second_run_counts_and_a_slow_one_runs_once(monkeypatch):
+    monkeypatch.setattr(measure, "QUICK", 0.02)
+    naps = iter([0.001, 0.01, 0.03, 0.001])  # the first round, then one that counts
+    quick = interleave({"arm": lambda: time.sleep(next(naps))}, rounds=1)["arm"]
+    assert quick.median >= 0.03
+    assert next(naps) == 0.001
 
 
 def test_sleeping_costs_wall_time_and_no_cpu_time():

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from exports import TEXTS, Exports
+from exports import Exports
 from models import batch_of, tiny
 from texts import tokenizer_for
 

@@ -77,10 +77,15 @@ def ask(model, tokenizer, texts, side="right", width=None):
 @pytest.mark.parametrize(
     ("retention", "packed", "layouts"),
     [
-        (RELATIVE, False, [(8, "left", None)]),
-        (ABSOLUTE, True, [(25, "right", None), (50, "left", 256)]),
+        pytest.param(RELATIVE, False, [(8, "left", None)], id="relative"),
+        pytest.param(
+            ABSOLUTE,
+            True,
+            [(25, "right", None), (50, "left", 256)],
+            id="absolute on packed weights",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["relative", "absolute on packed weights"],
 )
 def test_a_text_retains_the_same_words_and_gets_the_same_answer_alone_and_in_any_batch(
     classifier, sentences, retention, packed, layouts
