@@ -11,9 +11,10 @@ from models import batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration, Savings
 from powerbert.modeling.apply import unpad, word_vectors
+from powerbert.modeling.unpadded import _filled
 
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
-LENGTHS = [3, 20, 1, 7, 20, 2, 7, 13]
+LENGTHS = [3, 16, 1, 7, 16, 2, 7, 11]  # few enough rows that none is filled up
 
 
 def logits(model, batch):
@@ -59,6 +60,17 @@ def test_a_model_that_eliminates_nothing_can_leave_pad_out_too(family):
     torch.testing.assert_close(logits(unpad(model), batch), stock, atol=1e-5, rtol=0)
     assert word_vectors(model, LENGTHS) == 4 * sum(LENGTHS)
     assert torch.equal(logits(unpad(model, False), batch), stock)
+
+
+@given(st.lists(st.integers(1, 900), min_size=1, max_size=5))
+def test_kernels_are_made_for_few_numbers_of_rows(sizes):
+    """Up to 64 rows as they are, then multiples of 8 and 64: at most one part in 8 more, and far less beyond."""
+    rows = sum(sizes)
+    filled = _filled([torch.ones(size, 2) for size in sizes])
+    assert filled[:rows].eq(1).all()
+    assert filled[rows:].eq(0).all()
+    assert len(filled) in {*range(65), *range(64, 513, 8), *range(512, 10_000, 64)}
+    assert len(filled) - rows < (1 if rows <= 64 else 8 if rows <= 512 else 64)
 
 
 def test_unpadding_an_unpruned_model_computes_real_rows_only():
