@@ -64,7 +64,7 @@ def test_a_model_that_eliminates_nothing_can_leave_pad_out_too(family):
 
 @given(st.lists(st.integers(1, 900), min_size=1, max_size=5))
 def test_kernels_are_made_for_few_numbers_of_rows(sizes):
-    """Up to 64 rows as they are, then multiples of 8 and 64: at most one part in 8 more, and far less beyond."""
+    """Up to 64 rows as they are, then multiples of 8, then of 64."""
     rows = sum(sizes)
     filled = _filled([torch.ones(size, 2) for size in sizes])
     assert filled[:rows].eq(1).all()

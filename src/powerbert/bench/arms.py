@@ -16,7 +16,7 @@ from powerbert.bench.work import flops
 from powerbert.engines.batching import Row, Text, collate, plan, tokenise
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.export import export
-from powerbert.engines.graph import limits_of
+from powerbert.engines.graph import limits_of, trace
 from powerbert.engines.registry import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
@@ -78,6 +78,7 @@ class Field:
     def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
         self.folder, self.work, self.texts, self.max_length = folder, work, list(texts), max_length
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
+        self.programs: dict[bool, Any] = {}
         model, self.tokenizer = load(folder)
         self.retention = retention_of(model)
         # To count on, not to time: the engines have their own copies, on packed weights.
@@ -103,7 +104,10 @@ class Field:
         if engine == TorchEngine.name:
             return TorchEngine(model, tokenizer, unpadded=packed)
         target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'unpruned'}"
-        export(model, tokenizer, target, engine, precision, calibration=self.texts[:CALIBRATION])
+        if eliminated not in self.programs:  # tracing is what takes long
+            self.programs[eliminated] = trace(model, limits_of(model, tokenizer))
+        program, texts = self.programs[eliminated], self.texts[:CALIBRATION]
+        export(model, tokenizer, target, engine, precision, calibration=texts, program=program)
         return ENGINES[engine].load(target, precision, None)  # as asked, even where it is slower
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:

@@ -85,7 +85,7 @@ def _bench(flags: Given) -> None:
                 field.engine(arm)
         figures = measure(field, arms, asked.rounds, progress)
         if asked.curves:
-            longest = min(field.engine(arms[0]).limits.longest, 512)
+            longest = min(512, *(field.engine(arm).limits.longest for arm in arms))
             with working("measuring cost against length and batch size"):
                 figures["by_length"] = by_length(field, engines, asked.rounds, longest)
                 figures["by_batch"] = by_batch(field, engines, asked.rounds, longest)

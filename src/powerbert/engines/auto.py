@@ -25,11 +25,9 @@ from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Answer, Engine, Integers, Limits, Retained, require
 from powerbert.engines.export import export
-from powerbert.engines.exported import read_exported, read_for, write_exported
-from powerbert.engines.graph import check_classifier, eliminates
-from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
+from powerbert.engines.exported import read_exported
+from powerbert.engines.graph import check_classifier, eliminates, limits_of, trace
 from powerbert.engines.onnx_engine import OnnxEngine
-from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.engines.registry import open_engine
 from powerbert.engines.torch_engine import TorchEngine
@@ -164,32 +162,19 @@ def _export_arms(
         _left_out("every engine but torch"),
         TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home,
     ):
-        for name, model in models.items():
-            logger.info("exporting the %s model to measure it in other engines", name)
-            export(model, tokenizer, Path(home, OnnxEngine.name, name), OnnxEngine.name)
+        require("onnx", OnnxEngine.name)
+        logger.info("tracing %s to measure it in other engines", " and ".join(models))
+        programs = {name: trace(each, limits_of(each, tokenizer)) for name, each in models.items()}
         for engine in (OnnxEngine.name, OpenVinoEngine.name):
             with _left_out(f"engine {engine}"):
                 opened = {}
                 for name, model in models.items():
                     folder = Path(home, engine, name)
-                    if engine == OpenVinoEngine.name:
-                        _convert(model, Path(home, OnnxEngine.name, name), folder)
+                    export(model, tokenizer, folder, engine, program=programs[name])
                     opened[name] = open_engine(folder, engine, threads=threads)
                     opened[name].run(_batch(opened[name].limits, 1, 2))
                 arms[engine] = Arms(opened[UNPRUNED], opened.get(ELIMINATED))
     return arms
-
-
-def _convert(model: Any, source: Path, target: Path) -> None:
-    """Make an OpenVINO folder of one that was exported to ONNX: tracing is what takes long."""
-    openvino = require("openvino", "openvino")
-    exported, tokenizer = read_for(source, OnnxEngine.name, OnnxEngine.precisions, ONNX_GRAPH)
-
-    def write_graph(folder: Path) -> None:
-        graph = openvino.Core().read_model(str(source / ONNX_GRAPH))
-        openvino.save_model(graph, str(folder / OPENVINO_GRAPH), compress_to_fp16=False)
-
-    write_exported(target, model, tokenizer, exported._replace(engine=OpenVinoEngine.name), write_graph)
 
 
 @contextmanager

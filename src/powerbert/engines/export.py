@@ -40,6 +40,7 @@ def export(
     precision: str = "fp32",
     *,
     calibration: Sequence[Text] = (),
+    program: Any = None,
 ) -> None:
     """Write a folder that an engine runs: graph, tokenizer and retention, all of it or nothing.
 
@@ -49,6 +50,7 @@ def export(
     precision: "fp32", "int8" or, for OpenVINO, "bf16".
     calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
         from them. Some hundreds are plenty. ONNX Runtime takes its scales from each input and needs none.
+    program: what `graph.trace` gave for this very model, if it is exported more than once.
     """
     check_target(to, precision)
     check_classifier(model)
@@ -64,10 +66,11 @@ def export(
     labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
 
     def write_graph(target: Path) -> None:
+        traced = trace(model, limits) if program is None else program
         if to == "onnx":
-            _write_onnx(model, limits, target / ONNX_GRAPH, precision)
+            _write_onnx(traced, target / ONNX_GRAPH, precision)
         else:
-            _write_openvino(model, limits, target / OPENVINO_GRAPH, precision, batches)
+            _write_openvino(traced, target / OPENVINO_GRAPH, precision, batches)
 
     write_exported(folder, model, tokenizer, Exported(to, precision, limits, labels), write_graph)
     logger.info("%s: exported to %s, %s", folder, to, precision)
@@ -84,8 +87,7 @@ def check_target(to: str, precision: str) -> None:
         raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
 
 
-def _write_onnx(model: Any, limits: Limits, target: Path, precision: str) -> None:
-    program = trace(model.eval(), limits)
+def _write_onnx(program: Any, target: Path, precision: str) -> None:
     if precision == "fp32":
         program.save(str(target))
         return
@@ -95,14 +97,12 @@ def _write_onnx(model: Any, limits: Limits, target: Path, precision: str) -> Non
         quantise_onnx(plain, target)
 
 
-def _write_openvino(
-    model: Any, limits: Limits, target: Path, precision: str, batches: list[dict[str, Integers]]
-) -> None:
+def _write_openvino(program: Any, target: Path, precision: str, batches: list[dict[str, Integers]]) -> None:
     """By way of ONNX: OpenVINO's own reading of a torch graph cannot follow numbers computed inside it."""
     openvino = require("openvino", "openvino")
     prepare_openvino()  # quantising runs the graph
     with TemporaryDirectory() as temporary:
-        _write_onnx(model, limits, Path(temporary) / ONNX_GRAPH, "fp32")
+        _write_onnx(program, Path(temporary) / ONNX_GRAPH, "fp32")
         graph = openvino.Core().read_model(
             str(Path(temporary) / ONNX_GRAPH)
         )  # convert_model reports to Intel

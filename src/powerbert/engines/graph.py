@@ -51,6 +51,7 @@ class Graph(nn.Module):
 def trace(model: Any, limits: Limits) -> Any:
     """Trace a classifier to a torch.onnx.ONNXProgram."""
     require("onnxscript", "onnx")
+    model.eval()
     length = min(limits.longest, 7)
     if length < 2:
         raise UnsupportedModelError("a graph needs inputs of two words at least", got=limits.longest)
