@@ -352,11 +352,11 @@ def test_a_machine_with_torch_alone_still_chooses_and_tells_what_is_missing(fold
         assert classify(text)[0]["score"] == pytest.approx(float(best), abs=1e-5)
 
 
-def test_an_export_that_fails_leaves_torch_with_one_line(monkeypatch, caplog):
+def test_a_model_that_cannot_be_traced_leaves_torch_with_one_line(monkeypatch, caplog):
     def fail(*_, **__):
         raise RuntimeError("the exporter\ngave up")
 
-    monkeypatch.setattr(auto, "export", fail)
+    monkeypatch.setattr(auto, "trace", fail)
     model = powerbert.apply(tiny("bert"), HALF)
     arms = open_arms(model, tokenizer_for())
     assert list(arms) == ["torch"]
@@ -371,8 +371,8 @@ def test_an_engine_that_fails_is_left_out_and_the_others_stay(relative, monkeypa
         raise RuntimeError("no such instruction")
 
     whole = without_elimination(relative.model)  # eliminates nothing: one graph is enough
-    monkeypatch.setattr(export_module, "trace", relative._once)
-    monkeypatch.setattr(auto, "_convert", fail)
+    monkeypatch.setattr(auto, "trace", relative._once)
+    monkeypatch.setattr(export_module, "_write_openvino", fail)
     arms = open_arms(whole, relative.tokenizer)
     assert list(arms) == ["torch", "onnx"]
     assert arms["onnx"].eliminated is None
