@@ -297,7 +297,7 @@ def test_every_installed_engine_is_measured_and_the_answers_are_those_of_the_arm
     relative, tmp_path, monkeypatch, caplog, impatient
 ):
     """The traced graph of the eliminated model is taken from the other tests: tracing takes long."""
-    powerbert.save(relative.model, relative.tokenizer, tmp_path / "model")
+    powerbert.save(relative.model, tokenizer_for(max_length=512), tmp_path / "model")
     trace = export_module.trace
 
     def once(model, limits):
@@ -324,7 +324,7 @@ def test_every_installed_engine_is_measured_and_the_answers_are_those_of_the_arm
         True: powerbert.load(tmp_path / "model")[0],
     }
     for text in (*TEXTS, "the film was good and the plot was not bad but very dull " * 30):
-        encoded = relative.tokenizer(text, truncation=True, return_tensors="pt")
+        encoded = tokenizer_for(max_length=512)(text, truncation=True, return_tensors="pt")
         length = encoded["input_ids"].shape[1]
         for name, both in arms.items():  # each arm, so also the one it names
             for crossover in (None, 9, choice.crossover):
@@ -372,7 +372,7 @@ def test_an_engine_that_fails_is_left_out_and_the_others_stay(relative, monkeypa
 
     whole = without_elimination(relative.model)  # eliminates nothing: one graph is enough
     monkeypatch.setattr(export_module, "_write_openvino", fail)
-    arms = open_arms(whole, relative.tokenizer)
+    arms = open_arms(whole, tokenizer_for(max_length=512))
     assert list(arms) == ["torch", "onnx"]
     assert arms["onnx"].eliminated is None
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
