@@ -28,3 +28,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no real weights and data at {SHARED}; set POWERBERT_SHARED")
     return SHARED
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch) -> Path:
+    """Probes that remember nothing, and a cache file of the test's own."""
+    from powerbert.engines import probing
+
+    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "powerbert" / "probe.json"

@@ -96,6 +96,13 @@ def test_inputs_of_one_length_have_it_and_share_the_engines(field):
     assert field.lengths != other.lengths
 
 
+def test_the_papers_protocol_needs_a_model_that_eliminates(folder, tmp_path, capsys):
+    powerbert.save(tiny("bert"), tokenizer_for(), tmp_path / "whole")
+    asked = ["--model", tmp_path / "whole", "--texts", folder.parent / "texts.txt", "--engines", "torch"]
+    assert run("bench", *asked, "--paper", "2") == 2
+    assert "--paper compares with a model that eliminates" in capsys.readouterr().err
+
+
 def test_stock_runs_the_unpruned_model_only():
     arms = choose([("stock", "fp32"), ("torch", "fp32")], [1, 8], ["dynamic", "sorted"], True)
     assert {a.model for a in arms if a.engine == "stock"} == {"unpruned"}

@@ -10,6 +10,8 @@ from powerbert.cli.main import main
 from powerbert.engines import probing
 from powerbert.engines.probing import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
 
+pytestmark = pytest.mark.usefixtures("memory")
+
 FOUND = {
     ("torch", "fp32"): Verdict("torch", "fp32", WORKS, 185.0, 1.0),
     ("torch", "bf16"): Verdict("torch", "bf16", CAPPED, 900.0, 4.0, CAPS[0], f"dies without {ISA}={CAPS[0]}"),
@@ -20,14 +22,6 @@ FOUND = {
     ("openvino", "bf16"): Verdict("openvino", "bf16", CRASHES, detail="died with SIGILL"),
 }
 """A machine as no machine is: one of every kind."""
-
-
-@pytest.fixture(autouse=True)
-def memory(tmp_path, monkeypatch):
-    """Nothing remembered, and a cache folder of the test's own."""
-    monkeypatch.setattr(probing, "_known", {})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "powerbert" / "probe.json"
 
 
 @pytest.fixture

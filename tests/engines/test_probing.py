@@ -22,20 +22,14 @@ from powerbert.engines.registry import ENGINES, open_engine
 from powerbert.errors import PowerBertError
 from powerbert.probe import attempt
 
+pytestmark = pytest.mark.usefixtures("memory")
+
 FIGURES = 'print(\'{"gflops": 90.0, "fp32_gflops": 180.0}\')\n'
 DIE = "os.kill(os.getpid(), signal.SIGILL)\n"
 START = "import os, pathlib, signal, time\n"
 SLOW = Verdict("openvino", "bf16", WORKS, 90.0, 0.5)
 DEAD = Verdict("openvino", "bf16", CRASHES, detail="died with SIGILL")
 SAVED = Verdict("openvino", "int8", CAPPED, 300.0, 3.0, CAPS[0], f"dies without {ISA}={CAPS[0]}")
-
-
-@pytest.fixture(autouse=True)
-def memory(tmp_path, monkeypatch):
-    """Nothing remembered, and a cache folder of the test's own."""
-    monkeypatch.setattr(probing, "_known", {})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "powerbert" / "probe.json"
 
 
 @pytest.fixture

@@ -80,6 +80,12 @@ def _bench(flags: Given) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         with working("loading and exporting"):
             field = Field(folder, Path(temporary), texts, asked.max_length)
+            if asked.paper and field.retention is None:
+                raise PowerBertError(
+                    "--paper compares with a model that eliminates",
+                    got=f"{asked.model} without a retention configuration",
+                    remedy="give the folder of a search or a re-training",
+                )
             arms = choose(engines, batches, feeds, field.retention is not None)
             for arm in arms:
                 field.engine(arm)

@@ -40,7 +40,7 @@ class Savings:
     fused_kernel: bool = True
     """An encoder that eliminates nothing runs the fused attention kernel and scores nothing."""
     unpadded: bool = True
-    """PAD of a batch is not computed, where that pays."""
+    """Inference computes no PAD, and probabilities of a few inputs at a time."""
 
 
 @dataclass(frozen=True)

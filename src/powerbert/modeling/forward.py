@@ -70,9 +70,11 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _is_untouched(elimination: Elimination, arguments: dict[str, Any]) -> bool:
     """Whether nothing can be eliminated: full retention, and no input longer than its N."""
-    if not elimination.retention.is_full or elimination.soft_extract is not None:
-        return False
-    if not elimination.own_forward:
+    if (
+        not elimination.retention.is_full
+        or elimination.soft_extract is not None
+        or not elimination.own_forward
+    ):
         return False
     if elimination.retention.max_length is None:
         return True
