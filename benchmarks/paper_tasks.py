@@ -47,6 +47,8 @@ class Recipe:
     epochs: tuple[float, float, float, float] = (3, 1, 3, 1)
     """Of fine-tuning, the search, re-training and the anytime recipe."""
     learning_rate: float = 5e-5
+    retrain_rate: float | None = None
+    """Learning rate of re-training, where the common one forgets more than the few rows teach."""
     batch_size: int = 16
     regulariser: float = THIRD
     most: float = 0.65
@@ -68,6 +70,7 @@ RECIPES = {
         dev_rows=1_000,
         max_length=256,
         epochs=(1, 0.5, 1, 0.5),
+        retrain_rate=2e-5,
         batch_size=8,
         regulariser=HALF,
         most=0.48,
@@ -135,7 +138,8 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
     retention = found.retention
     if work(retention.fractions) > recipe.most:
         retention = scaled(retention, recipe.most)
-    lesson = RetrainOptions(epochs=e_retrain, **common)
+    rate = recipe.retrain_rate or recipe.learning_rate
+    lesson = RetrainOptions(epochs=e_retrain, **common | {"learning_rate": rate})
     results = {
         "fine-tuned": fine,
         "searched": found,

@@ -49,7 +49,7 @@ def export(
     to: "onnx" or "openvino".
     precision: "fp32", "int8" or, for OpenVINO, "bf16".
     calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
-        from them. Some hundreds are plenty. ONNX Runtime takes its scales from each input and needs none.
+        from them. Some hundreds are plenty. ONNX Runtime needs none: each word-vector has its own scale.
     program: what `graph.trace` gave for this very model, if it is exported more than once.
     """
     check_target(to, precision)

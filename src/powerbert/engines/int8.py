@@ -9,27 +9,92 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from powerbert.engines.engine import Integers, require
+
+_RUNTIME = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
+_LARGEST = 127
+_LEAST = 1e-20
+"""Instead of a largest element of 0, which cannot divide."""
 
 
 def quantise_onnx(source: Path, target: Path) -> None:
-    """Weights of linear layers to int8 per channel; activations are quantised as they come.
+    """Linear layers to int8: weights per output, activations per word-vector as they come.
 
-    Scores, softmax and selection stay in fp32.
+    ONNX Runtime's own dynamic quantiser takes one scale for the whole batch, so that a text's answer depends
+    on its neighbours and an outlier coarsens every word-vector. Here each word-vector is divided by its
+    largest element before a fixed scale, and the product is multiplied by it again. Scores, softmax and
+    selection stay in fp32.
     """
-    onnx, quantization = require("onnx", "onnx"), require("onnxruntime.quantization", "onnx")
-    graph = onnx.load(str(source))
-    # The quantiser infers shapes anew and trips over those that the exporter noted of folded weights.
-    del graph.graph.value_info[:]
-    # Without this entry it advises on the root logger to optimise first, which the exporter has done.
-    onnx.helper.set_model_props(graph, {"onnx.quant.pre_process": "onnxruntime.quant"})
-    quantization.quantize_dynamic(
-        graph,
-        str(target),
-        op_types_to_quantize=["MatMul"],
-        per_channel=True,
-        weight_type=quantization.QuantType.QInt8,
-    )
+    onnx = require("onnx", "onnx")
+    model = onnx.load(str(source))
+    # The shapes that the exporter noted are of the weights that go.
+    del model.graph.value_info[:]
+    model.opset_import.append(onnx.helper.make_opsetid(_RUNTIME, 1))
+    weights = {tensor.name: tensor for tensor in model.graph.initializer if len(tensor.dims) == 2}
+    rewriter = _Rewriter(onnx)
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in weights:
+            rewriter.linear(node, onnx.numpy_helper.to_array(weights[node.input[1]]))
+        else:
+            rewriter.nodes.append(node)
+    read = {name for node in rewriter.nodes for name in node.input}
+    tensors = [tensor for tensor in model.graph.initializer if tensor.name in read]
+    del model.graph.node[:], model.graph.initializer[:]
+    model.graph.node.extend(rewriter.nodes)
+    model.graph.initializer.extend([*tensors, *rewriter.constants.values()])
+    onnx.save(model, str(target))
+
+
+class _Rewriter:
+    """Collects the nodes of a graph in their order, linear layers as products of integers."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+        self._rows: dict[str, tuple[str, str]] = {}
+        self._step = self._constant("int8/step", np.float32(1 / _LARGEST))
+        self._middle = self._constant("int8/middle", np.uint8(_LARGEST + 1))
+        self._least = self._constant("int8/least", np.float32(_LEAST))
+        self._last_axis = self._constant("int8/last_axis", np.array([-1], dtype=np.int64))
+
+    def linear(self, node: Any, weight: NDArray[np.float32]) -> None:
+        """Replace `words (.., in) @ weight (in, out)`."""
+        words, name = node.input
+        integers, largest = self._quantised(words)
+        scale = np.maximum(np.abs(weight).max(axis=0), _LEAST) / _LARGEST
+        inputs = [
+            integers,
+            self._constant(f"{name}/int8", np.rint(weight / scale).astype(np.int8)),
+            self._step,
+            self._constant(f"{name}/scale", scale.astype(np.float32)),
+            self._middle,
+        ]
+        product = self._node("MatMulIntegerToFloat", inputs, f"{node.output[0]}/product", domain=_RUNTIME)
+        self._node("Mul", [product, largest], node.output[0])
+
+    def _quantised(self, words: str) -> tuple[str, str]:
+        """Name the integers of (.., in) and the largest element of each word-vector (.., 1), made once."""
+        if words not in self._rows:
+            size = self._node("Abs", [words], f"{words}/size")
+            largest = self._node("ReduceMax", [size, self._last_axis], f"{words}/maximum", keepdims=1)
+            largest = self._node("Max", [largest, self._least], f"{words}/largest")
+            unit = self._node("Div", [words, largest], f"{words}/unit")
+            integers = self._node("QuantizeLinear", [unit, self._step, self._middle], f"{words}/int8")
+            self._rows[words] = integers, largest
+        return self._rows[words]
+
+    def _node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(self._onnx.helper.make_node(kind, inputs, [output], name=output, **attributes))
+        return output
+
+    def _constant(self, name: str, value: Any) -> str:
+        self.constants.setdefault(name, self._onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
 
 
 def quantise_openvino(model: Any, batches: list[dict[str, Integers]]) -> Any:

@@ -16,7 +16,7 @@ GRAPH = "model.onnx"
 
 
 class OnnxEngine(Engine):
-    """fp32, or int8 weights with activations quantised as they come."""
+    """fp32, or int8 with a scale for each word-vector as it comes."""
 
     name = "onnx"
     precisions = ("fp32", "int8")

@@ -8,14 +8,12 @@ at work on the machine change little about it.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -74,39 +72,44 @@ def _torch_bf16(rows: Floats, weights: Floats) -> Product:
 
 
 def _onnx_fp32(rows: Floats, weights: Floats) -> Product:
-    return _onnx_session(_onnx_model(weights).SerializeToString(), rows)
+    return _onnx([("MatMul", "", ["rows", "weights"], "out")], {"weights": weights}, rows)
 
 
 def _onnx_int8(rows: Floats, weights: Floats) -> Product:
-    """Weights in int8 per channel, activations as they come, as an export in int8 has them."""
-    quantization: Any = import_module("onnxruntime.quantization")
-    with TemporaryDirectory() as folder:
-        target = os.path.join(folder, "model.onnx")
-        quantization.quantize_dynamic(
-            _onnx_model(weights),
-            target,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            weight_type=quantization.QuantType.QInt8,
-        )
-        return _onnx_session(target, rows)
+    """By the operators that an export in int8 has."""
+    scale = np.abs(weights).max(axis=0) / 127
+    constants = {
+        "step": np.float32(np.abs(rows).max() / 127),
+        "middle": np.uint8(128),
+        "weights": np.rint(weights / scale).astype(np.int8),
+        "scale": scale,
+    }
+    product = ["integers", "weights", "step", "scale", "middle"]
+    nodes = [
+        ("QuantizeLinear", "", ["rows", "step", "middle"], "integers"),
+        ("MatMulIntegerToFloat", "com.microsoft", product, "out"),
+    ]
+    return _onnx(nodes, constants, rows)
 
 
-def _onnx_model(weights: Floats) -> Any:
+def _onnx(nodes: list[tuple[str, str, list[str], str]], constants: dict[str, Any], rows: Floats) -> Product:
+    """Nodes are an operator, its domain, its inputs and its output."""
     onnx: Any = import_module("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["rows", "weights"], ["out"])],
+        [helper.make_node(name, given, [out], domain=domain) for name, domain, given, out in nodes],
         "layer",
         [helper.make_tensor_value_info("rows", kind, [None, INNER])],
         [helper.make_tensor_value_info("out", kind, [None, OUTER])],
-        [onnx.numpy_helper.from_array(weights, "weights")],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     # Versions that every runtime of the last years reads, whatever this onnx writes by itself.
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=versions, ir_version=8)
+    return _onnx_session(model.SerializeToString(), rows)
 
 
-def _onnx_session(model: bytes | str, rows: Floats) -> Product:
+def _onnx_session(model: bytes, rows: Floats) -> Product:
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
