@@ -62,7 +62,7 @@ RECIPES = {
     "MRPC": Recipe(epochs=(3, 1, 3, 1), regulariser=HALF, most=0.48),
     "STS-B": Recipe(epochs=(2, 1, 2, 1)),
     "SST-2": Recipe(rows=20_000, epochs=LARGE, batch_size=32),
-    "QQP": Recipe(rows=6_000, dev_rows=2_000, epochs=LARGE),
+    "QQP": Recipe(rows=5_000, dev_rows=2_000, epochs=LARGE),
     "MNLI-m": Recipe(rows=5_000, dev_rows=2_000, epochs=LARGE),
     "QNLI": Recipe(rows=4_000, dev_rows=2_000, epochs=LARGE, regulariser=HALF, most=0.48),
     "IMDB": Recipe(
@@ -76,7 +76,7 @@ RECIPES = {
         most=0.48,
     ),
     "RACE": Recipe(
-        rows=240,
+        rows=160,
         dev_rows=200,
         max_length=256,
         epochs=LARGE,

@@ -224,7 +224,8 @@ def test_unknown_engines_and_precisions_are_refused(folder):
 
 def test_a_saved_folder_is_no_exported_one_and_the_other_way_round(folder, relative):
     for engine in ("onnx", "openvino"):
-        assert "export" in refusal(lambda engine=engine: powerbert.pipeline(folder, engine), ModelFolderError)
+        message = refusal(lambda engine=engine: powerbert.pipeline(folder, engine), ModelFolderError)
+        assert f"powerbert export --model {folder} --to {engine}" in message
     assert "exported" in refusal(lambda: powerbert.pipeline(relative.made("onnx")), ModelFolderError)
     message = refusal(lambda: powerbert.pipeline(relative.made("onnx"), "openvino"), ModelFolderError)
     assert "use engine onnx" in message
@@ -259,6 +260,24 @@ def test_a_model_that_does_not_classify_is_refused(tmp_path, engine):
 def test_no_text_gives_no_answer(classify):
     assert classify([]) == []
     assert list(classify(iter(()))) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ([], "no text was given"),
+        (
+            ["good", "", " "],
+            "text 1 has no word in it: the answer is that of an empty text (as have 1",
+        ),
+        (["good", "bad " * 5000], "text 1 has more than 40 words"),
+        (["good", PAIR], None),
+    ],
+    ids=["no text", "empty texts", "a long text", "nothing odd"],
+)
+def test_a_text_that_the_answer_says_little_about_is_told_in_one_line(classify, caplog, texts, told):
+    assert len(classify(texts)) == len(texts)
+    assert [told in message for message in caplog.messages] == ([True] if told else [])
 
 
 NOT_TEXT = [5, None, b"good", ["good", 5], [["good", "bad"]], [("good", "bad")], {"text": 5}, {},

@@ -90,6 +90,10 @@ def _bench(flags: Given) -> None:
             for arm in arms:
                 field.engine(arm)
         figures = measure(field, arms, asked.rounds, progress)
+        if asked.json != STANDARD_OUTPUT:
+            show(arms_table(figures))
+            if asked.json is not None and (asked.curves or asked.paper):
+                write_json(asked.json, figures)  # what follows takes long and may be interrupted
         if asked.curves:
             longest = min(512, *(field.engine(arm).limits.longest for arm in arms))
             with working("measuring cost against length and batch size"):
@@ -98,7 +102,6 @@ def _bench(flags: Given) -> None:
         if asked.paper:
             figures["paper"] = paper_protocol(field, asked.paper, progress)
     if asked.json != STANDARD_OUTPUT:
-        show(arms_table(figures))
         show(headline_table(figures))
         if asked.curves and field.retention is not None:
             show(efficiency_table(figures))

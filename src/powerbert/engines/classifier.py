@@ -6,16 +6,19 @@ around the forward pass of a single text it does next to nothing but tokenise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import exp
 from typing import Any, Literal
 
 from powerbert.engines.auto import Choice
-from powerbert.engines.batching import WINDOW, Text, answer_rows, encode
+from powerbert.engines.batching import WINDOW, Row, Text, answer_rows, encode
 from powerbert.engines.engine import Engine
 from powerbert.errors import PowerBertError
+
+logger = logging.getLogger(__name__)
 
 FUNCTIONS = ("softmax", "sigmoid", "none")
 BEST: Literal["best"] = "best"
@@ -44,8 +47,8 @@ class Classifier:
     ) -> Any:
         """Classify a text, a pair {"text", "text_pair"}, a list of them, or a stream of any size.
 
-        Answers come in the order of the inputs. Text is cut to what the model reads, and an empty text is
-        answered like any other.
+        Answers come in the order of the inputs. As in transformers, text is cut to what the model reads, an
+        empty text is answered like any other, and no text gets no answer; a warning says so.
 
         top_k: so many labels for each input, the best first; None is all of them. By default the best
             label alone, not in a list.
@@ -73,9 +76,13 @@ class Classifier:
         read = 0
         while held := list(islice(stream, WINDOW)):
             texts = [_text(item, number) for number, item in enumerate(held, read)]
+            rows = encode(self.engine, texts)
+            _warn(texts, rows, self.engine.limits.longest, read)
             read += len(held)
-            for logits in answer_rows(self.engine, encode(self.engine, texts), most=batch_size):
+            for logits in answer_rows(self.engine, rows, most=batch_size):
                 yield self._labels(scores(logits.tolist(), function), top_k)
+        if not read:
+            logger.warning("no text was given, so there is no answer")
 
     def _labels(self, found: list[float], top_k: TopK) -> Label | list[Label]:
         names = self.engine.labels
@@ -119,6 +126,17 @@ def _text(item: object, number: int) -> Text:
         if isinstance(text, str) and (pair is None or isinstance(pair, str)):
             return text if pair is None else (text, pair)
     raise _not_text(number, item)
+
+
+def _warn(texts: Sequence[Text], rows: Sequence[Row], longest: int, first: int) -> None:
+    """Tell of texts whose answer says little about them, a line for each kind."""
+    empty = [i for i, text in enumerate(texts) if not "".join(text).strip()]
+    full = [i for i, row in enumerate(rows) if len(row["input_ids"]) >= longest]
+    cut = f"more than {longest} words, or just as many: what is beyond them is not read"
+    for found, what in ((empty, "no word in it: the answer is that of an empty text"), (full, cut)):
+        if found:
+            others = f" (as have {len(found) - 1} others)" if len(found) > 1 else ""
+            logger.warning("text %d has %s%s", first + found[0], what, others)
 
 
 def _not_text(number: int, got: object) -> PowerBertError:

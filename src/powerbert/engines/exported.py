@@ -104,7 +104,7 @@ def read_for(
         raise ModelFolderError(
             f"{folder} is not an exported model",
             rule=f"the engine {engine} runs what was exported to it",
-            remedy="call powerbert.engines.export.export first",
+            remedy=f"powerbert export --model {folder} --to {engine} --output OUT",
         )
     if exported.engine != engine:
         raise ModelFolderError(
