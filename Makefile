@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/powerbert demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
