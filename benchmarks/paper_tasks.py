@@ -76,8 +76,8 @@ RECIPES = {
         most=0.48,
     ),
     "RACE": Recipe(
-        rows=160,
-        dev_rows=200,
+        rows=120,
+        dev_rows=120,
         max_length=256,
         epochs=LARGE,
         batch_size=4,
