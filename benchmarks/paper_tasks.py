@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -175,39 +175,54 @@ def _figures(result: StepResult) -> dict[str, Any]:
     return {name: record[name] for name in ("evaluation", "seconds", "tokens_per_second")}
 
 
+THREE_STEPS = ("fine-tuned", "re-trained", "labels alone", "searched", "untrained")
+SHAPES = {"full": "full", "learned": "learned by", "late": "late", "linear": "linear", "flat": "flat"}
+"""Columns of the anytime table, and how their rows in a result begin."""
+
+
 def tables(output: Path) -> Iterator[str]:
-    """One Markdown row per task: means over the seeds, and the spread where there are several."""
-    yield (
-        "| task | seeds | fine-tuned | re-trained | change | labels alone | searched | untrained "
-        "| anytime full | anytime, learned | anytime, late | anytime, linear | word-vectors |"
-    )
-    yield "|---" * 13 + "|"
-    for name in RECIPES:
-        found = [json.loads(path.read_text()) for path in sorted(output.glob(f"{name}/seed-*/{RESULT}"))]
-        if found:
-            yield _row(name, found)
+    """Both recipes in Markdown, a row per task: means over the seeds, with the spread of several."""
+    found = {
+        name: [json.loads(path.read_text()) for path in sorted(output.glob(f"{name}/seed-*/{RESULT}"))]
+        for name in RECIPES
+    }
+    found = {name: results for name, results in found.items() if results}
+    heads = ("task", "seeds", *THREE_STEPS, "change", "word-vectors", "goal")
+    yield from _table(heads, (_three_steps(name, results) for name, results in found.items()))
+    whole = {name: [r for r in results if "anytime" in r["results"]] for name, results in found.items()}
+    rows = (_anytime(name, results) for name, results in whole.items() if results)
+    yield from _table(("task", "seeds", *SHAPES, "word-vectors", "three steps"), rows)
+    for name, results in found.items():
+        yield from (f"{name}, seed {r['seed']}: {r['retention']}" for r in results)
 
 
-def _row(name: str, found: list[dict[str, Any]]) -> str:
-    def of(label: str) -> list[float]:
-        return [100 * r["results"][label]["evaluation"]["value"] for r in found if label in r["results"]]
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield from (f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
 
-    def shape(start: str) -> list[float]:
-        rows = [
-            row
-            for r in found
-            for row in r["results"].get("anytime", {"table": []})["table"]
-            if row["name"].startswith(start)
-        ]
-        return [
-            100 * row["value"] for row in rows if start != "learned by" or row["name"].endswith("searched")
-        ]
 
-    change = [after - before for before, after in zip(of("fine-tuned"), of("re-trained"), strict=True)]
-    spent = [100 * r["results"]["re-trained"]["evaluation"]["work"] for r in found]
-    cells = [of("fine-tuned"), of("re-trained"), change, of("labels alone"), of("searched"), of("untrained")]
-    cells += [shape("full"), shape("learned by"), shape("late"), shape("linear"), spent]
-    return f"| {name} | {len(found)} | " + " | ".join(map(_cell, cells)) + " |"
+def _three_steps(name: str, found: list[dict[str, Any]]) -> list[str]:
+    columns = {label: _values(found, label) for label in THREE_STEPS}
+    change = [b - a for a, b in zip(columns["fine-tuned"], columns["re-trained"], strict=True)]
+    spent = statistics.mean(100 * r["results"]["re-trained"]["evaluation"]["work"] for r in found)
+    gone = 50 if RECIPES[name].regulariser == HALF else 100 / 3
+    met = statistics.mean(change) >= -1 and 100 - spent >= gone
+    cells = [_cell(values) for values in (*columns.values(), change)]
+    return [name, str(len(found)), *cells, f"{spent:.1f} %", "met" if met else "**missed**"]
+
+
+def _anytime(name: str, found: list[dict[str, Any]]) -> list[str]:
+    def of(start: str, figure: str) -> list[float]:
+        tables = [r["results"]["anytime"]["table"] for r in found]
+        # The last one of its kind: that of the search is followed by itself scaled to the budget.
+        return [100 * [row for row in table if row["name"].startswith(start)][-1][figure] for table in tables]
+
+    cells = [_cell(of(start, "value")) for start in SHAPES.values()]
+    work = statistics.mean(of(SHAPES["learned"], "work"))
+    return [name, str(len(found)), *cells, f"{work:.1f} %", _cell(_values(found, "re-trained"))]
+
+
+def _values(found: list[dict[str, Any]], label: str) -> list[float]:
+    return [100 * r["results"][label]["evaluation"]["value"] for r in found if label in r["results"]]
 
 
 def _cell(values: list[float]) -> str:
