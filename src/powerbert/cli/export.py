@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from powerbert.tasks.task import Task
 
 CALIBRATION = 256
-"""Rows of the data from which int8 takes its scales; the others are compared."""
+"""Rows of the data from which int8 in OpenVINO takes its scales; the others are compared."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Asked:
     precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
     data: Annotated[
         str | None,
-        f"Your own texts: int8 takes its scales from {CALIBRATION} rows, answers to the others are compared.",
+        "Your own texts, to compare the answers with torch; int8 in OpenVINO takes its scales from the "
+        f"first {CALIBRATION} rows and is compared on the others.",
         "FILE",
     ] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
@@ -56,6 +57,7 @@ def _export(flags: Given, columns: Given) -> None:
         powerbert export --model three --to openvino --output fast --precision int8 --data a.csv --text review
     """
     from powerbert.engines.export import check_target as check_engine
+    from powerbert.engines.export import needs_scales
 
     asked = Asked(**flags)
     check_engine(asked.to, asked.precision)
@@ -63,7 +65,8 @@ def _export(flags: Given, columns: Given) -> None:
         check_target(asked.json, "--json")
     model, tokenizer, task, rows = _source(asked, Columns(**columns))
     texts = [] if rows is None or task is None else _texts(rows, task)
-    known, unseen = texts[:CALIBRATION], texts[CALIBRATION:]
+    used = CALIBRATION if needs_scales(asked.to, asked.precision) else 0
+    known, unseen = texts[:used], texts[used:]
     from powerbert.engines.export import export as write
 
     with working(f"exporting to {asked.to}, {asked.precision}"):
@@ -72,10 +75,12 @@ def _export(flags: Given, columns: Given) -> None:
     figures: dict[str, Any] = {"folder": asked.output, "engine": asked.to, "precision": asked.precision}
     if unseen and rows is not None and task is not None:
         found = _compare(asked, model, tokenizer, unseen)
-        metrics = _metrics(found, rows, task)
+        metrics = _metrics(found, rows, task, used)
         figures |= found.to_json() | {"metric": metrics}
         if asked.json != STANDARD_OUTPUT:
             show(_table(asked, found, metrics, task))
+    elif known:
+        note(f"nothing is compared: all {len(known)} rows gave scales, which takes {CALIBRATION}")
     if asked.json is not None:
         write_json(asked.json, figures)
 
@@ -118,8 +123,8 @@ def _compare(asked: Asked, model: Any, tokenizer: Any, texts: list[Text]) -> Com
         return compare(TorchEngine(model, tokenizer), open_engine(asked.output), texts)
 
 
-def _metrics(found: Comparison, rows: Dataset, task: Task) -> dict[str, float] | None:
-    """The task's metric of both, where there are labels."""
+def _metrics(found: Comparison, rows: Dataset, task: Task, used: int) -> dict[str, float] | None:
+    """The task's metric of both on the rows that gave no scales, where there are labels."""
     if "label" not in rows.column_names:
         return None
     import numpy
@@ -127,7 +132,7 @@ def _metrics(found: Comparison, rows: Dataset, task: Task) -> dict[str, float] |
     from powerbert.tasks.metrics import metric
     from powerbert.training.evaluation import answers
 
-    labels = numpy.asarray(rows["label"][CALIBRATION:])
+    labels = numpy.asarray(rows["label"][used:])
     measure = metric(task.metric)
     arms = {"torch fp32": found.first, "exported": found.second}
     return {name: measure(answers(logits, task), labels) for name, logits in arms.items()}

@@ -55,14 +55,15 @@ def export(
     check_target(to, precision)
     check_classifier(model)
     _check_weights(model)
-    if (to, precision) == ("openvino", "int8") and not calibration:
+    if needs_scales(to, precision) and not calibration:
         raise PowerBertError(
             "int8 in OpenVINO needs calibration texts", remedy="give some hundreds of the texts it will meet"
         )
     for package in ("onnx", "openvino") if to == "openvino" else ("onnx", "onnxruntime"):
         require(package, to)
     limits = limits_of(model, tokenizer)
-    batches = list(_batches(model, tokenizer, limits, calibration))
+    texts = calibration if needs_scales(to, precision) else ()
+    batches = list(_batches(model, tokenizer, limits, texts))
     labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
 
     def write_graph(target: Path) -> None:
@@ -74,6 +75,11 @@ def export(
 
     write_exported(folder, model, tokenizer, Exported(to, precision, limits, labels), write_graph)
     logger.info("%s: exported to %s, %s", folder, to, precision)
+
+
+def needs_scales(to: str, precision: str) -> bool:
+    """Whether an export takes scales from calibration texts."""
+    return (to, precision) == (OpenVinoEngine.name, "int8")
 
 
 def check_target(to: str, precision: str) -> None:

@@ -1,0 +1,106 @@
+"""`powerbert export` through the real command line. Oracle: the torch engine's own answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from models import tiny
+from texts import tokenizer_for
+
+import powerbert
+from powerbert import RetentionConfiguration
+from powerbert.cli import export as command
+from powerbert.cli.main import main
+from powerbert.engines import export as module
+from powerbert.engines.batching import answer
+from powerbert.engines.registry import open_engine
+
+TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, and a CSV file with what the model itself answers as labels."""
+    folder = tmp_path_factory.mktemp("export") / "model"
+    retention = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
+    powerbert.save(powerbert.apply(tiny("bert"), retention), tokenizer_for(), folder)
+    engine = open_engine(folder)
+    with (folder.parent / "texts.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["review", "verdict"])
+        for text, logits in zip(TEXTS, answer(engine, TEXTS), strict=True):
+            writer.writerow([text, engine.labels[int(logits.argmax())]])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """Tracing is what takes long, and the model is the same in every test."""
+    programs: list[object] = []
+
+    def trace(model, limits, once=module.trace):
+        if not programs:
+            programs.append(once(model, limits))
+        return programs[0]
+
+    return trace
+
+
+def run(*arguments) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_every_row_is_compared_where_no_scales_are_taken(
+    folder, tmp_path, traced, monkeypatch, precision, capsys
+):
+    monkeypatch.setattr(module, "trace", traced)
+    code = run(
+        "export", "--model", folder, "--to", "onnx", "--output", tmp_path / "out", "--precision", precision,
+        "--data", folder.parent / "texts.csv", "--text", "review", "--label", "verdict",
+        "--json", tmp_path / "figures.json",
+    )  # fmt: skip
+    assert code == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["texts"] == len(TEXTS)
+    assert figures["metric"]["torch fp32"] == 1
+    assert figures["metric"]["exported"] == figures["agreement"]
+    assert figures["difference"] < (1e-4 if precision == "fp32" else 0.5)
+    assert "same label" in capsys.readouterr().out
+    assert open_engine(tmp_path / "out").precision == precision
+
+
+def test_rows_that_gave_scales_are_not_compared(folder, tmp_path, traced, monkeypatch, capsys):
+    monkeypatch.setattr(module, "trace", traced)
+    given = ("export", "--model", folder, "--to", "openvino", "--precision", "int8")
+    data = ("--data", folder.parent / "texts.csv", "--text", "review", "--label", "verdict")
+    assert run(*given, *data, "--output", tmp_path / "all", "--json", tmp_path / "all.json") == 0
+    assert "nothing is compared: all 12 rows gave scales" in capsys.readouterr().err
+    assert "agreement" not in json.loads((tmp_path / "all.json").read_text())
+    monkeypatch.setattr(command, "CALIBRATION", 8)
+    assert run(*given, *data, "--output", tmp_path / "some", "--json", tmp_path / "some.json") == 0
+    assert json.loads((tmp_path / "some.json").read_text())["texts"] == len(TEXTS) - 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "tflite"], "onnx, openvino"),
+        (["--to", "onnx", "--precision", "bf16"], "fp32, int8"),
+        (["--to", "openvino", "--precision", "int8"], "calibration texts"),
+        (["--to", "onnx", "--data", "missing.csv", "--text", "review"], "missing.csv"),
+    ],
+    ids=["an unknown engine", "an unknown precision", "no texts for scales", "no such data"],
+)
+def test_what_cannot_be_exported_is_refused_in_one_line_and_nothing_is_written(
+    folder, tmp_path, arguments, told, capsys
+):
+    assert run("export", "--model", folder, "--output", tmp_path / "out", *arguments) == 2
+    error = capsys.readouterr().err.strip()
+    assert told in error
+    assert "\n" not in error
+    assert not (tmp_path / "out").exists()
