@@ -23,6 +23,11 @@ AUTO = {
     "regression": AutoModelForSequenceClassification,
     "multiple-choice": AutoModelForMultipleChoice,
 }
+PROBLEMS = {
+    "classification": "single_label_classification",
+    "regression": "regression",
+    "multiple-choice": None,  # a choice has one number, of which transformers makes no kind of labels
+}
 
 
 def has_head(model: PreTrainedModel, task: Task) -> bool:
@@ -48,7 +53,7 @@ def model_for(
         return model, tokenizer, True
     config = model.config
     config.num_labels = task.num_labels
-    config.problem_type = "regression" if task.kind == "regression" else "single_label_classification"
+    config.problem_type = PROBLEMS[task.kind]
     if task.kind == "classification" and task.labels is not None:
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {name: i for i, name in enumerate(task.labels)}
