@@ -23,7 +23,7 @@ AUTO = {
     "regression": AutoModelForSequenceClassification,
     "multiple-choice": AutoModelForMultipleChoice,
 }
-PROBLEMS = {
+PROBLEMS: dict[str, Any] = {
     "classification": "single_label_classification",
     "regression": "regression",
     "multiple-choice": None,  # a choice has one number, of which transformers makes no kind of labels
