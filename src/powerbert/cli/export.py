@@ -80,7 +80,7 @@ def _export(flags: Given, columns: Given) -> None:
         if asked.json != STANDARD_OUTPUT:
             show(_table(asked, found, metrics, task))
     elif known:
-        note(f"nothing is compared: all {len(known)} rows gave scales, which takes {CALIBRATION}")
+        note(f"nothing is compared: all {len(known)} rows gave scales; give more than {CALIBRATION}")
     if asked.json is not None:
         write_json(asked.json, figures)
 
