@@ -86,6 +86,18 @@ def test_rows_that_gave_scales_are_not_compared(folder, tmp_path, traced, monkey
     assert json.loads((tmp_path / "some.json").read_text())["texts"] == len(TEXTS) - 8
 
 
+def test_every_row_is_compared_where_other_texts_give_the_scales(folder, tmp_path, traced, monkeypatch):
+    monkeypatch.setattr(module, "trace", traced)
+    (tmp_path / "others.csv").write_text("review\nthe film is very good\nit is bad\n")
+    code = run(
+        "export", "--model", folder, "--to", "openvino", "--precision", "int8", "--output", tmp_path / "out",
+        "--data", folder.parent / "texts.csv", "--text", "review", "--label", "verdict",
+        "--calibration", tmp_path / "others.csv", "--json", tmp_path / "figures.json",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads((tmp_path / "figures.json").read_text())["texts"] == len(TEXTS)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -93,8 +105,9 @@ def test_rows_that_gave_scales_are_not_compared(folder, tmp_path, traced, monkey
         (["--to", "onnx", "--precision", "bf16"], "fp32, int8"),
         (["--to", "openvino", "--precision", "int8"], "calibration texts"),
         (["--to", "onnx", "--data", "missing.csv", "--text", "review"], "missing.csv"),
+        (["--to", "onnx", "--calibration", "texts.csv"], "int8 in OpenVINO"),
     ],
-    ids=["an unknown engine", "an unknown precision", "no texts for scales", "no such data"],
+    ids=["an unknown engine", "an unknown precision", "no texts for scales", "no such data", "no scales"],
 )
 def test_what_cannot_be_exported_is_refused_in_one_line_and_nothing_is_written(
     folder, tmp_path, arguments, told, capsys

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from powerbert.tasks.task import Task
 
 CALIBRATION = 256
-"""Rows of the data from which int8 in OpenVINO takes its scales; the others are compared."""
+"""Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,14 @@ class Asked:
     precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
     data: Annotated[
         str | None,
-        "Your own texts, to compare the answers with torch; int8 in OpenVINO takes its scales from the "
-        f"first {CALIBRATION} rows and is compared on the others.",
+        "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "
+        f"scales from the first {CALIBRATION} rows and is compared on the others.",
+        "FILE",
+    ] = None
+    calibration: Annotated[
+        str | None,
+        f"Texts with the columns of --data, of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO "
+        "its scales; then all of --data is compared.",
         "FILE",
     ] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
@@ -63,10 +69,17 @@ def _export(flags: Given, columns: Given) -> None:
     check_engine(asked.to, asked.precision)
     if asked.json is not None:
         check_target(asked.json, "--json")
+    scales = needs_scales(asked.to, asked.precision)
+    if asked.calibration is not None and not (scales and asked.data):
+        raise PowerBertError(
+            "--calibration is for int8 in OpenVINO, beside --data", got=f"{asked.to} {asked.precision}"
+        )
     model, tokenizer, task, rows = _source(asked, Columns(**columns))
     texts = [] if rows is None or task is None else _texts(rows, task)
-    used = CALIBRATION if needs_scales(asked.to, asked.precision) else 0
+    used = CALIBRATION if scales and asked.calibration is None else 0
     known, unseen = texts[:used], texts[used:]
+    if asked.calibration is not None and task is not None:
+        known = _calibration(asked.calibration, task)
     from powerbert.engines.export import export as write
 
     with working(f"exporting to {asked.to}, {asked.precision}"):
@@ -111,6 +124,13 @@ def _texts(rows: Dataset, task: Task) -> list[Text]:
     if task.is_pair:
         return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
     return list(rows["text"][:])
+
+
+def _calibration(file: str, task: Task) -> list[Text]:
+    from powerbert.tasks.readers import read_split
+    from powerbert.tasks.sampling import subset
+
+    return _texts(subset(read_split(file, task, labelled=False), CALIBRATION, 0), task)
 
 
 def _compare(asked: Asked, model: Any, tokenizer: Any, texts: list[Text]) -> Comparison:
