@@ -35,7 +35,8 @@ def main() -> None:
 
     def score() -> None:
         nonlocal answered
-        texts = itertools.islice(itertools.cycle(sentences(given.data)), given.sentences)
+        again = itertools.chain.from_iterable(map(sentences, itertools.repeat(given.data)))
+        texts = itertools.islice(again, given.sentences)
         answered = sum(1 for _ in answer(engine, texts))
 
     start = time.perf_counter()

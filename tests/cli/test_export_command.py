@@ -13,6 +13,7 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.cli import export as command
 from powerbert.cli.main import main
+from powerbert.engines import compare
 from powerbert.engines import export as module
 from powerbert.engines.batching import answer
 from powerbert.engines.registry import open_engine
@@ -96,6 +97,24 @@ def test_every_row_is_compared_where_other_texts_give_the_scales(folder, tmp_pat
     )  # fmt: skip
     assert code == 0
     assert json.loads((tmp_path / "figures.json").read_text())["texts"] == len(TEXTS)
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_more_changed_labels_than_one_in_a_hundred_are_told(
+    folder, tmp_path, traced, monkeypatch, capsys, changed
+):
+    monkeypatch.setattr(module, "trace", traced)
+
+    def turned(first, second, texts, compare=compare.compare):
+        """The true comparison, but for so many labels turned round."""
+        found = compare(first, second, texts)
+        found.second[:changed] = -found.first[:changed]
+        return found
+
+    monkeypatch.setattr(compare, "compare", turned)
+    data = ("--data", folder.parent / "texts.csv", "--text", "review", "--label", "verdict")
+    assert run("export", "--model", folder, "--to", "onnx", "--output", tmp_path / "out", *data) == 0
+    assert ("changes the label of 8.3 %" in capsys.readouterr().err) == bool(changed)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CALIBRATION = 256
 """Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
+AGREEMENT = 0.99
+"""Share of the texts that should keep their label; fewer are told."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ def _export(flags: Given, columns: Given) -> None:
         figures |= found.to_json() | {"metric": metrics}
         if asked.json != STANDARD_OUTPUT:
             show(_table(asked, found, metrics, task))
+        if found.agreement is not None and found.agreement < AGREEMENT:
+            changed = f"{asked.precision} changes the label of {100 * (1 - found.agreement):.1f} % of the texts"
+            note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
     elif known:
         note(f"nothing is compared: all {len(known)} rows gave scales; give more than {CALIBRATION}")
     if asked.json is not None:
