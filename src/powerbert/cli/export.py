@@ -95,7 +95,7 @@ def _export(flags: Given, columns: Given) -> None:
         if asked.json != STANDARD_OUTPUT:
             show(_table(asked, found, metrics, task))
         if found.agreement is not None and found.agreement < AGREEMENT:
-            changed = f"{asked.precision} changes the label of {100 * (1 - found.agreement):.1f} % of the texts"
+            changed = f"{asked.precision} changes {100 * (1 - found.agreement):.1f} % of the labels"
             note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
     elif known:
         note(f"nothing is compared: all {len(known)} rows gave scales; give more than {CALIBRATION}")
