@@ -10,10 +10,11 @@ from powerbert.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 COLOURS = {"eliminated": "#0b5394", "unpruned": "#b9b2a3", "truncated": "#e3a857"}
 INK, MUTED = "#1f1c16", "#6a6353"
-MARKS = "osD^v"
+MARKS = "osD^vP*X"
 MOST = 40
 """Arms that are drawn, the fastest; all of them are in the table and the JSON."""
 
@@ -37,7 +38,11 @@ def bench_picture(figures: dict[str, Any]) -> bytes:
     )
     _bars(figure.add_subplot(grid[0, :]), arms, figures)
     for column, (name, points) in enumerate(curves):
-        _curve(figure.add_subplot(grid[1, column]), name.removeprefix("by_"), points)
+        marks = _curve(figure.add_subplot(grid[1, column]), name.removeprefix("by_"), points)
+        if column == 0:  # both have the same engines
+            figure.legend(
+                handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8
+            )
     target = BytesIO()
     figure.savefig(target, format="png")
     return target.getvalue()
@@ -63,35 +68,37 @@ def _bars(axes: Axes, arms: list[dict[str, Any]], figures: dict[str, Any]) -> No
         fontsize=11,
         color=INK,
     )
+    if figures["warning"]:
+        axes.set_xlabel(figures["warning"], loc="left", fontsize=8, color=MUTED)
     _clean(axes)
 
 
-def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> None:
-    """Milliseconds per input against length or batch size, both axes logarithmic."""
+def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> list[Line2D]:
+    """Milliseconds per input against length or batch size, axes logarithmic; returns the engines' marks."""
+    from matplotlib.lines import Line2D
+
     pairs = dict.fromkeys((point["engine"], point["precision"]) for point in points)
+    marks = []
     for mark, (engine, precision) in zip(MARKS * len(pairs), pairs, strict=False):
         for model in ("unpruned", "eliminated"):
             line = list(_line(points, engine, precision, model, dial))
             if line:
-                axes.plot(
-                    *zip(*line, strict=True),
-                    marker=mark,
-                    markersize=4,
-                    color=COLOURS[model],
-                    label=f"{engine} {precision}" if model == "eliminated" or len(pairs) == 1 else None,
-                )
+                axes.plot(*zip(*line, strict=True), marker=mark, markersize=4, color=COLOURS[model])
+        marks.append(Line2D([], [], color=MUTED, marker=mark, markersize=4, label=f"{engine} {precision}"))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
     values = sorted({int(point[dial]) for point in points})
     axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xlabel(
-        {"length": "words of an input, batch of 8", "batch": "inputs in a batch"}[dial], color=MUTED
-    )
-    axes.set_title("Milliseconds per input", loc="left", fontsize=10, color=INK)
-    axes.legend(frameon=False, fontsize=7)
+    of, fixed = {
+        "length": ("words of an input", f"in batches of {points[0]['batch']}"),
+        "batch": ("inputs in a batch", f"of {points[0]['length']} words"),
+    }[dial]
+    axes.set_xlabel(of, color=MUTED)
+    axes.set_title(f"Milliseconds per input, {fixed}", loc="left", fontsize=10, color=INK)
     _clean(axes)
+    return marks
 
 
 def _line(
