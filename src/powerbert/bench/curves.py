@@ -12,8 +12,8 @@ from powerbert.engines.torch_engine import TorchEngine
 LENGTHS = (32, 64, 128, 256, 512)
 BATCHES = (1, 2, 4, 8, 16, 32)
 BATCH, LENGTH = 8, 128
-ROWS = 4096
-"""Word-vectors of a batch that is timed `rounds` times; a smaller one, in proportion, more often."""
+ROWS, MOST = 4096, 16
+"""Word-vectors of a batch that is timed `rounds` times; a smaller one more often, up to so many times."""
 
 Engines = Sequence[tuple[str, str]]
 
@@ -38,7 +38,7 @@ def _points(field: Field, engines: Engines, rounds: int, length: int, batch: int
         for engine, precision in engines
     ]
     arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "unpruned"]
-    turns = rounds * max(1, ROWS // (length * batch))
+    turns = rounds * max(1, min(MOST, ROWS // (length * batch)))
     timings = interleave({arm.name: inputs.run(arm) for arm in arms}, turns)
     stock = next((timings[arm.name] for arm in arms if arm.engine == STOCK), None)
     for before, after in pairs:
