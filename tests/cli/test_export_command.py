@@ -87,7 +87,9 @@ def test_rows_that_gave_scales_are_not_compared(folder, tmp_path, traced, monkey
     assert json.loads((tmp_path / "some.json").read_text())["texts"] == len(TEXTS) - 8
 
 
-def test_every_row_is_compared_where_other_texts_give_the_scales(folder, tmp_path, traced, monkeypatch):
+def test_every_row_is_compared_where_other_texts_give_the_scales(
+    folder, tmp_path, traced, monkeypatch, caplog
+):
     monkeypatch.setattr(module, "trace", traced)
     (tmp_path / "others.csv").write_text("review\nthe film is very good\nit is bad\n")
     code = run(
@@ -97,6 +99,7 @@ def test_every_row_is_compared_where_other_texts_give_the_scales(folder, tmp_pat
     )  # fmt: skip
     assert code == 0
     assert json.loads((tmp_path / "figures.json").read_text())["texts"] == len(TEXTS)
+    assert caplog.handler.level == 0  # NNCF's own way to be quiet silences the handlers of others
 
 
 @pytest.mark.parametrize("changed", [0, 1])

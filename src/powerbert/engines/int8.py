@@ -101,7 +101,8 @@ def quantise_openvino(model: Any, batches: list[dict[str, Integers]]) -> Any:
     """Weights and activations of matrix products to int8, with scales from the user's own text."""
     os.environ.setdefault("NNCF_CI", "1")  # or it reports to Intel
     nncf = require("nncf", "openvino")
-    nncf.set_log_level(logging.ERROR)
+    # Not its set_log_level, which also silences handlers that others have put there.
+    logging.getLogger("nncf").setLevel(logging.ERROR)
     with redirect_stdout(sys.stderr):  # its progress bars; standard output belongs to the caller
         return nncf.quantize(
             model,
