@@ -74,7 +74,9 @@ def _export(flags: Given, columns: Given) -> None:
     scales = needs_scales(asked.to, asked.precision)
     if asked.calibration is not None and not (scales and asked.data):
         raise PowerBertError(
-            "--calibration is for int8 in OpenVINO, beside --data", got=f"{asked.to} {asked.precision}"
+            "--calibration is for int8 in OpenVINO, beside --data",
+            got=f"{asked.to} {asked.precision}",
+            remedy="leave it out, or give --data too",
         )
     model, tokenizer, task, rows = _source(asked, Columns(**columns))
     texts = [] if rows is None or task is None else _texts(rows, task)

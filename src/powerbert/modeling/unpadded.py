@@ -28,7 +28,7 @@ BLOCK = 1 << 18
 
 
 STEPS = ((32, 1), (64, 4), (128, 8), (512, 16), (1024, 32), (2048, 64), (sys.maxsize, 128))
-"""Up to so many rows, the number of rows is a multiple of the step: 2 to 3 % more work on the average."""
+"""Up to so many rows, the number of rows is a multiple of the step: 2 to 3 % more rows on the average."""
 
 
 class Group(NamedTuple):
