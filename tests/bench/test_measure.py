@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from powerbert.bench import measure
 from powerbert.bench.arms import Arm, same_mean
 from powerbert.bench.headline import headline
-from powerbert.bench.machine import Watch, machine
+from powerbert.bench.machine import Watch, machine, own_seconds
 from powerbert.bench.measure import Timing, interleave, p95, ratio
 from powerbert.bench.memory import extra_megabytes
 
@@ -96,6 +98,13 @@ def test_a_busy_machine_is_told(monkeypatch):
     assert "50 %" in watch.warning()
     monkeypatch.setattr(Watch, "others", lambda self: 0.05)
     assert watch.warning() is None
+
+
+def test_the_work_of_a_child_is_our_own_work():
+    before = own_seconds()
+    burn = "import time\nwhile time.process_time() < 0.6: pass"
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    assert own_seconds() - before >= 0.5
 
 
 def test_the_machine_names_its_processor_and_versions():

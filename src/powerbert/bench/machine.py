@@ -37,13 +37,13 @@ class Watch:
     """Tells, at its end, how much of the machine other processes used meanwhile."""
 
     def __init__(self) -> None:
-        self.wall, self.all, self.own = time.perf_counter(), _busy_seconds(), time.process_time()
+        self.wall, self.all, self.own = time.perf_counter(), _busy_seconds(), own_seconds()
 
     def others(self) -> float | None:
         """Share of all cores that others used since the start; None where the system does not tell."""
         if self.all is None or (busy := _busy_seconds()) is None:
             return None
-        own, wall = time.process_time() - self.own, time.perf_counter() - self.wall
+        own, wall = own_seconds() - self.own, time.perf_counter() - self.wall
         return max(0.0, (busy - self.all - own) / (wall * (os.cpu_count() or 1)))
 
     def warning(self) -> str | None:
@@ -52,6 +52,12 @@ class Watch:
         if others is None or others <= OTHERS:
             return None
         return f"other processes used {100 * others:.0f} % of the machine: measure again when it is quiet"
+
+
+def own_seconds() -> float:
+    """Seconds of a core that this process has used, and its children that have ended: a probe is one."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _busy_seconds() -> float | None:
