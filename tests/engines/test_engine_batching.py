@@ -34,6 +34,16 @@ def test_every_input_is_in_one_batch_and_no_batch_is_over_budget(lengths, budget
         assert most is None or len(batch) <= most
 
 
+@given(LENGTHS, st.integers(1, 30_000))
+def test_large_batches_have_few_numbers_of_rows_and_still_half_of_what_the_budget_allows(lengths, budget):
+    batches, left = plan(lengths, budget), len(lengths)
+    for batch in batches:
+        most = min(left, max(1, budget // lengths[batch[0]]))
+        assert most / 2 < len(batch) <= most
+        assert len(batch) == most < 16 or len(batch).bit_count() == 1
+        left -= len(batch)
+
+
 @given(LENGTHS)
 def test_batches_hold_neighbours_in_length(lengths):
     ordered = [lengths[i] for batch in plan(lengths, 1000) for i in batch]

@@ -29,6 +29,7 @@ Row = dict[str, list[int]]
 def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) -> list[list[int]]:
     """Indices into `lengths` in batches, long to short: rows times longest within the budget.
 
+    Large batches have few different numbers of rows; such a batch uses at least half of the budget.
     An input that is longer than the budget is a batch of its own; `most` bounds the rows of a batch.
     Long inputs come first, so that memory is at its highest at the start, not in the end.
     """
@@ -39,9 +40,15 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
     at = 0
     while at < len(order):
         rows = max(1, budget // max(1, lengths[order[at]]))
-        batches.append(order[at : at + min(rows, most or rows)])
-        at += len(batches[-1])
+        rows = _few_numbers(min(rows, most or rows, len(order) - at))
+        batches.append(order[at : at + rows])
+        at += rows
     return batches
+
+
+def _few_numbers(rows: int) -> int:
+    """A power of two from 16 on: engines make and keep kernels for every number of rows they meet."""
+    return rows if rows < 16 else 1 << (rows.bit_length() - 1)
 
 
 def tokenise(engine: Engine, texts: Sequence[Text], first: int = 0) -> list[Row]:

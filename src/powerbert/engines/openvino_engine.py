@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +19,11 @@ from powerbert.modeling.folder import told
 GRAPH, WEIGHTS = "model.xml", "model.bin"
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
 """What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it."""
+
+KERNELS, ONEDNN_KERNELS = 400, 0
+"""Kernels that OpenVINO keeps, of each kind, and that oneDNN keeps beneath it. Every new shape of a batch
+needs new ones, of up to half a megabyte; with their own 5000 and 1024 a stream of texts takes gigabytes."""
+_ONEDNN = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 Compile = Callable[[bool], Any]
 """The compiled graph, with the outputs that tell what was retained or without."""
@@ -39,7 +46,11 @@ class OpenVinoEngine(Engine):
         openvino = require("openvino", "openvino")
         exported, tokenizer = read_for(folder, cls.name, cls.precisions, GRAPH)
         exported = exported.in_precision(folder, precision, interchangeable=("fp32", "bf16"))
-        options = {"INFERENCE_PRECISION_HINT": _HINTS[exported.precision], "PERFORMANCE_HINT": "LATENCY"}
+        options = {
+            "INFERENCE_PRECISION_HINT": _HINTS[exported.precision],
+            "PERFORMANCE_HINT": "LATENCY",
+            "CPU_RUNTIME_CACHE_CAPACITY": str(KERNELS),
+        }
         if threads is not None:
             options["INFERENCE_NUM_THREADS"] = str(threads)
         core = openvino.Core()
@@ -47,7 +58,7 @@ class OpenVinoEngine(Engine):
         def compile_graph(retained: bool) -> Any:
             return core.compile_model(graph if retained else _logits_only(graph), "CPU", options)
 
-        with told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
+        with _few_kernels(), told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
             graph = core.read_model(str(folder / GRAPH))
             check_graph(folder, {given.any_name for given in graph.inputs}, exported.limits)
             return cls(compile_graph, exported, tokenizer)
@@ -65,6 +76,22 @@ class OpenVinoEngine(Engine):
     def _telling(self) -> Any:
         """The graph that also tells what was retained: compiled when somebody asks, for it runs longer."""
         return self._compile(True).create_infer_request()
+
+
+@contextmanager
+def _few_kernels() -> Iterator[None]:
+    """Bound oneDNN's cache, whose size it reads from the environment once: when OpenVINO first compiles.
+
+    Only meanwhile, for torch has a oneDNN of its own; a size that the user has set stays.
+    """
+    if _ONEDNN in os.environ:
+        yield
+        return
+    os.environ[_ONEDNN] = str(ONEDNN_KERNELS)
+    try:
+        yield
+    finally:
+        del os.environ[_ONEDNN]
 
 
 def _logits_only(graph: Any) -> Any:
