@@ -15,14 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import powerbert
-from powerbert.bench.machine import Watch, machine
 from powerbert.bench.measure import interleave, ratio
-from powerbert.engines.batching import collate, encode
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import check
-from powerbert.engines.export import export
-from powerbert.engines.graph import limits_of, trace
-from powerbert.engines.registry import ENGINES
+from powerbert.engines.open import ENGINES
+from powerbert.export.graph import limits_of, trace
+from powerbert.export.write import export
+from powerbert.machine.describe import Watch, machine
+from powerbert.text.batches import collate, encode
 
 TEXT = "a gripping , funny and altogether wonderful film"
 ANSWERS = 10

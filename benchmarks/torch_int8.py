@@ -17,7 +17,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from powerbert.engines.probing import probe
+from powerbert.machine.verdicts import probe
 from powerbert.modeling.packing import PackedLinear
 
 SHAPES = ((256, 768, 3072), (256, 3072, 768), (16, 768, 768), (1, 768, 3072), (256, 384, 1536))

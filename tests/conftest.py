@@ -19,6 +19,8 @@ settings.load_profile("powerbert")
 
 torch.set_num_threads(1)  # tiny models; a spinning second thread only slows a busy machine
 
+pytest_plugins = ["graphs"]
+
 SHARED = Path(os.environ.get("POWERBERT_SHARED", Path(__file__).parents[2] / "shared"))
 
 
@@ -33,7 +35,7 @@ def shared() -> Path:
 @pytest.fixture
 def memory(tmp_path, monkeypatch) -> Path:
     """Probes that remember nothing, and a cache file of the test's own."""
-    from powerbert.engines import probing
+    from powerbert.machine import verdicts as probing
 
     monkeypatch.setattr(probing, "_known", {})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

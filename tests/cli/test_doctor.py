@@ -7,8 +7,8 @@ import json
 import pytest
 
 from powerbert.cli.main import main
-from powerbert.engines import probing
-from powerbert.engines.probing import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
+from powerbert.machine import verdicts as probing
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
 
 pytestmark = pytest.mark.usefixtures("memory")
 

@@ -18,7 +18,6 @@ from texts import tokenizer_for
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.engines import auto
-from powerbert.engines import export as export_module
 from powerbert.engines.auto import (
     PAYS,
     Arms,
@@ -34,9 +33,10 @@ from powerbert.engines.auto import (
 )
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import Answer, Engine, Limits
-from powerbert.engines.graph import eliminates
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
+from powerbert.export import write as export_module
+from powerbert.export.graph import eliminates
 
 TEXTS = ["good", "good film", "a film and a plot", "the plot is dull and the film is bad", "it is"]
 HALF = RetentionConfiguration.relative((0.5, 0.1, 0.1, 0.1))

@@ -10,7 +10,7 @@ from texts import tokenizer_for
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.errors import PowerBertError
-from powerbert.modeling.text import CHARACTERS_PER_TOKEN, clean, encode_texts, longest_input
+from powerbert.text.tokenise import CHARACTERS_PER_TOKEN, clean, encode_texts, longest_input
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
 

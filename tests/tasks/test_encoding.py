@@ -11,12 +11,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from powerbert.errors import DataError
-from powerbert.tasks.collator import Collator
 from powerbert.tasks.encoding import encode_split, measure_lengths, question_and_option
 from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.sampling import subset
+from powerbert.text.collator import Collator
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [*"abcdefghijklmnopqrstuvwxyz0123456789_.?[]", "pad", "sep", "film"]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from runs import pretrained, small_data
 
+from powerbert.machine.child import BF16, survives
 from powerbert.modeling.storage import load
-from powerbert.probe import BF16, survives
 from powerbert.training.evaluation import evaluate
 from powerbert.training.options import Options
 from powerbert.training.steps import Run, finetune

@@ -19,14 +19,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from launched import EFFECTIVE, FOLDERS, LONGEST, encoder, run_steps
 from safetensors.torch import load_file
 
 import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
-
-sys.path.insert(0, str(Path(__file__).parent))
-from launched import EFFECTIVE, FOLDERS, LONGEST, encoder, run_steps
 
 PROCESSES = 2
 
@@ -37,12 +35,12 @@ def launch(root: Path) -> subprocess.Popen[bytes]:
     `--cpu --num_processes 2` would start one process (accelerate 1.15, without mpirun): the launcher of
     several processes is called `--multi_gpu`, and the environment says that there is only the CPU.
     """
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
     command += ["--num_processes", str(PROCESSES), "--mixed_precision", "no", "--dynamo_backend", "no"]
     command += ["--main_process_port", "0", str(here / "launched.py"), str(root), str(EFFECTIVE // PROCESSES)]
     environment = os.environ | {
-        "PYTHONPATH": f"{here.parent}{os.pathsep}{here}",
+        "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]),
         "ACCELERATE_USE_CPU": "true",
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",

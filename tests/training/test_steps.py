@@ -109,11 +109,10 @@ def test_the_users_files_are_not_overwritten(steps, tmp_path):
 
 def start(root):
     """The three steps as a process of its own; returns once its imports are done."""
-    environment = os.environ | {
-        "PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{Path(__file__).parent}"
-    }
+    here = Path(__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "runs.py"), str(root)],
+        [sys.executable, str(here / "runs.py"), str(root)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

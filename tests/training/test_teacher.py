@@ -5,8 +5,8 @@ from models import tiny
 from runs import small_data
 from texts import tokenizer_for
 
-from powerbert.tasks.collator import Collator
 from powerbert.tasks.encoding import encode_split
+from powerbert.text.collator import Collator
 from powerbert.training.teacher import with_answers
 
 

@@ -13,14 +13,14 @@ import numpy
 import torch
 
 from powerbert.bench.work import flops
-from powerbert.engines.batching import Row, Text, collate, plan, tokenise
 from powerbert.engines.engine import Answer, Batch, Engine
-from powerbert.engines.export import export
-from powerbert.engines.graph import limits_of, trace
-from powerbert.engines.registry import ENGINES
+from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.export.graph import limits_of, trace
+from powerbert.export.write import export
 from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
 from powerbert.modeling.storage import load
+from powerbert.text.batches import Row, Text, collate, plan, tokenise
 
 STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""

@@ -10,11 +10,11 @@ import torch
 
 from powerbert.bench.arms import MODELS, STOCK, Arm, Field
 from powerbert.bench.headline import headline
-from powerbert.bench.machine import Watch, machine
 from powerbert.bench.measure import Timing, interleave, p95
-from powerbert.bench.memory import extra_megabytes
-from powerbert.bench.peak import peaks
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.describe import Watch, machine
+from powerbert.machine.memory import extra_megabytes
+from powerbert.machine.peak import peaks
 
 Progress = Callable[[Sequence[int]], Iterable[int]]
 

@@ -133,7 +133,7 @@ def _texts(asked: Asked) -> list[str | tuple[str, str]]:
 def _engines(asked: Asked) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     from powerbert.bench.arms import STOCK, Stock
-    from powerbert.engines.registry import ENGINES
+    from powerbert.engines.open import ENGINES
 
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
     installed = [name for name in known if name not in PACKAGES or find_spec(PACKAGES[name])]
@@ -151,7 +151,7 @@ def _runs(engine: str, precision: str) -> bool:
     """Whether this machine survives it; what does not is told and left out."""
     if precision == "fp32":
         return True
-    from powerbert.engines.probing import hold_isa, probe
+    from powerbert.machine.verdicts import hold_isa, probe
 
     with working(f"trying {engine} in {precision}"):
         verdict = probe(engine, precision)

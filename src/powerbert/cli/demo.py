@@ -122,7 +122,7 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     from powerbert.modeling.apply import unpad
     from powerbert.modeling.packing import pack
     from powerbert.modeling.storage import load
-    from powerbert.modeling.text import encode_texts
+    from powerbert.text.tokenise import encode_texts
 
     models = {"before": load(before), "after": load(after)}
     texts = sorted(reviews[:TIMED], key=len)

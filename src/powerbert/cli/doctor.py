@@ -11,7 +11,7 @@ from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, work
 from powerbert.cli.training import Given
 
 if TYPE_CHECKING:
-    from powerbert.engines.probing import Verdict
+    from powerbert.machine.verdicts import Verdict
 
 LISTEN = 0.5
 """Seconds for which this process is silent, to hear whether others work."""
@@ -54,8 +54,8 @@ def _doctor(flags: Given) -> None:
 
 def _measure() -> dict[str, Any]:
     """Machine, verdicts, peaks and the recommended choice; figures for JSON."""
-    from powerbert.bench.machine import Watch, machine
-    from powerbert.engines.probing import ISA, PAIRS, examine, fastest, hold_isa, remember
+    from powerbert.machine.describe import Watch, machine
+    from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, remember
 
     with working("listening whether the machine is busy"):
         watch = Watch()
@@ -73,7 +73,7 @@ def _measure() -> dict[str, Any]:
             hold_isa(cap)  # before torch is loaded: then the peak is that of what can be had
         import torch
 
-        from powerbert.bench.peak import peaks
+        from powerbert.machine.peak import peaks
 
         peak = peaks()
     return {

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from rich.table import Table
 
-    from powerbert.engines.batching import Text
-    from powerbert.engines.compare import Comparison
+    from powerbert.export.compare import Comparison
     from powerbert.tasks.task import Task
+    from powerbert.text.batches import Text
 
 CALIBRATION = 256
 """Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
@@ -64,8 +64,8 @@ def _export(flags: Given, columns: Given) -> None:
 
         powerbert export --model three --to openvino --output fast --precision int8 --data a.csv --text review
     """
-    from powerbert.engines.export import check_target as check_engine
-    from powerbert.engines.export import needs_scales
+    from powerbert.export.write import check_target as check_engine
+    from powerbert.export.write import needs_scales
 
     asked = Asked(**flags)
     check_engine(asked.to, asked.precision)
@@ -84,7 +84,7 @@ def _export(flags: Given, columns: Given) -> None:
     known, unseen = texts[:used], texts[used:]
     if asked.calibration is not None and task is not None:
         known = _calibration(asked.calibration, task)
-    from powerbert.engines.export import export as write
+    from powerbert.export.write import export as write
 
     with working(f"exporting to {asked.to}, {asked.precision}"):
         write(model, tokenizer, asked.output, asked.to, asked.precision, calibration=known)
@@ -142,9 +142,9 @@ def _calibration(file: str, task: Task) -> list[Text]:
 
 def _compare(asked: Asked, model: Any, tokenizer: Any, texts: list[Text]) -> Comparison:
     """Torch in fp32 against the folder that was just written."""
-    from powerbert.engines.compare import compare
-    from powerbert.engines.registry import open_engine
+    from powerbert.engines.open import open_engine
     from powerbert.engines.torch_engine import TorchEngine
+    from powerbert.export.compare import compare
 
     with working(f"comparing the answers to {len(texts):,} texts"):
         return compare(TorchEngine(model, tokenizer), open_engine(asked.output), texts)

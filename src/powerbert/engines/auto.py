@@ -24,14 +24,14 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Answer, Engine, Integers, Limits, Retained, require
-from powerbert.engines.export import export
-from powerbert.engines.exported import read_exported
-from powerbert.engines.graph import check_classifier, eliminates, limits_of, trace
 from powerbert.engines.onnx_engine import OnnxEngine
+from powerbert.engines.open import open_engine
 from powerbert.engines.openvino_engine import OpenVinoEngine
-from powerbert.engines.registry import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError, PowerBertError
+from powerbert.export.exported import read_exported
+from powerbert.export.graph import check_classifier, eliminates, limits_of, trace
+from powerbert.export.write import export
 from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
 

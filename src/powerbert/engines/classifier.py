@@ -14,9 +14,9 @@ from math import exp
 from typing import Any, Literal
 
 from powerbert.engines.auto import Choice
-from powerbert.engines.batching import WINDOW, Row, Text, answer_rows, encode
 from powerbert.engines.engine import Engine
 from powerbert.errors import PowerBertError
+from powerbert.text.batches import WINDOW, Row, Text, answer_rows, encode
 
 logger = logging.getLogger(__name__)
 

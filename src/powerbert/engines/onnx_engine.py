@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from powerbert.engines.engine import Answer, Engine, Integers, require, retained_of
-from powerbert.engines.exported import Exported, check_graph, read_for
-from powerbert.engines.graph import LOGITS
-from powerbert.modeling.folder import told
+from powerbert.export.exported import Exported, check_graph, read_for
+from powerbert.export.graph import LOGITS
+from powerbert.folders.safe import told
 
 GRAPH = "model.onnx"
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 
 from powerbert.engines.engine import Answer, Engine, Integers, require, retained_of
-from powerbert.engines.exported import Exported, check_graph, read_for
-from powerbert.engines.graph import LOGITS
-from powerbert.modeling.folder import told
+from powerbert.export.exported import Exported, check_graph, read_for
+from powerbert.export.graph import LOGITS
+from powerbert.folders.safe import told
 
 GRAPH, WEIGHTS = "model.xml", "model.bin"
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}

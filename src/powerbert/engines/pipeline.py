@@ -7,9 +7,9 @@ from pathlib import Path
 
 from powerbert.engines.auto import AutoEngine, open_auto
 from powerbert.engines.classifier import Classifier
-from powerbert.engines.registry import ENGINES, open_engine
+from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
-from powerbert.modeling.folder import CONFIG
+from powerbert.folders.safe import CONFIG
 
 
 def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = None) -> Classifier:

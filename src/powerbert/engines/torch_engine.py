@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Answer, Engine, Integers, Retained
-from powerbert.engines.graph import check_classifier, eliminates, limits_of
+from powerbert.export.graph import check_classifier, eliminates, limits_of
 from powerbert.modeling.apply import base_of, unpad
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load

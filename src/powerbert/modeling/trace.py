@@ -16,8 +16,8 @@ from torch import Tensor
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.forward import run
-from powerbert.modeling.text import encode_texts
 from powerbert.retention import RetentionConfiguration
+from powerbert.text.tokenise import encode_texts
 
 
 @dataclass(frozen=True)

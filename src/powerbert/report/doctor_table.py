@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from powerbert.engines.probing import CAPPED, CRASHES, MISSING, TRAINING, Verdict
+from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, TRAINING, Verdict
 
 
 def machine_table(figures: dict[str, Any]) -> Table:

@@ -10,11 +10,11 @@ import pyarrow
 from datasets import Dataset
 
 from powerbert.errors import DataError
-from powerbert.modeling.text import clean, tokenizer_options
 from powerbert.tasks.lengths import LENGTHS
 from powerbert.tasks.provenance import describe, notes_of, source_of, unit_of
 from powerbert.tasks.sampling import subset
 from powerbert.tasks.task import CHOICES, Task
+from powerbert.text.tokenise import clean, tokenizer_options
 
 BATCH = 1000
 TYPES = {"input_ids": pyarrow.int32(), "attention_mask": pyarrow.int8(), "token_type_ids": pyarrow.int8()}

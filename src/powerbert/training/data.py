@@ -11,11 +11,11 @@ from typing import Any
 
 from datasets import Dataset
 
-from powerbert.modeling.text import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
 from powerbert.tasks.task import Task
+from powerbert.text.tokenise import longest_input
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from powerbert.modeling.apply import word_vectors
-from powerbert.tasks.batching import length_order
-from powerbert.tasks.collator import Collator
 from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
 from powerbert.tasks.task import Task
+from powerbert.text.collator import Collator
+from powerbert.text.sampling import length_order
 
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
 

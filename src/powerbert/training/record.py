@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
+from powerbert.machine.versions import versions
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation
-from powerbert.versions import versions
 
 RUN = "run.json"
 PACKAGES = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")

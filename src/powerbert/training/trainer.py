@@ -21,8 +21,8 @@ from accelerate.utils import reduce
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
-from powerbert.tasks.batching import LengthGroupedSampler, length_order
-from powerbert.tasks.collator import TEACHER
+from powerbert.text.collator import TEACHER
+from powerbert.text.sampling import LengthGroupedSampler, length_order
 from powerbert.training.callbacks import Bar, Recorder, Stopper
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import powerbert.probe
-from powerbert.engines import probing, registry
-from powerbert.engines.probes import PRODUCTS
-from powerbert.engines.probing import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
-from powerbert.engines.registry import ENGINES, open_engine
+import powerbert.machine.child
+from powerbert.engines import open as registry
+from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
-from powerbert.probe import attempt
+from powerbert.machine import verdicts as probing
+from powerbert.machine.child import attempt
+from powerbert.machine.probes import PRODUCTS
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
 
 pytestmark = pytest.mark.usefixtures("memory")
 
@@ -78,7 +79,7 @@ def test_a_cap_that_the_user_has_set_is_not_replaced_by_another(program, tmp_pat
 
 
 def test_a_child_that_hangs_is_ended_and_not_tried_again(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(powerbert.probe, "PATIENCE", 1.0)
+    monkeypatch.setattr(powerbert.machine.child, "PATIENCE", 1.0)
     verdict = probing.examine("torch", "bf16", program("time.sleep(60)"))
     assert (verdict.state, verdict.detail) == (CRASHES, "no answer within 1 s")
     assert runs(tmp_path) == 1

@@ -14,16 +14,16 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Engine, Integers, Limits, check, require
-from powerbert.engines.exported import Exported, write_exported
-from powerbert.engines.graph import check_classifier, limits_of, trace
-from powerbert.engines.int8 import quantise_onnx, quantise_openvino
 from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
-from powerbert.engines.probing import prepare_openvino
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling.text import encode_texts
+from powerbert.export.exported import Exported, write_exported
+from powerbert.export.graph import check_classifier, limits_of, trace
+from powerbert.export.int8 import quantise_onnx, quantise_openvino
+from powerbert.machine.verdicts import prepare_openvino
+from powerbert.text.tokenise import encode_texts
 
 TARGETS: dict[str, type[Engine]] = {engine.name: engine for engine in (OnnxEngine, OpenVinoEngine)}
 

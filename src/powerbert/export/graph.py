@@ -19,9 +19,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Limits, require
 from powerbert.errors import UnsupportedModelError
+from powerbert.folders.safe import told
 from powerbert.modeling.apply import base_of, elimination_of
-from powerbert.modeling.folder import told
-from powerbert.modeling.text import longest_input
+from powerbert.text.tokenise import longest_input
 
 LOGITS, RETAINED = "logits", "retained_{}"
 """Outputs: (batch, labels), and for encoder j (batch, width) positions, -1 behind those of an input."""

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from folders import SIZES, TYPES, edit_bytes, edit_config, edit_header, edit_weights, refusal, saved
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from model_folders import SIZES, TYPES, edit_bytes, edit_config, edit_header, edit_weights, refusal, saved
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError
-from powerbert.modeling.folder import read_model, read_tokenizer
+from powerbert.folders.safe import read_model, read_tokenizer
 
 # ---- what is refused: config.json --------------------------------------------------------
 

@@ -11,9 +11,9 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines.batching import answer, collate, plan, tokenise
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
+from powerbert.text.batches import answer, collate, plan, tokenise
 
 LENGTHS = st.lists(st.integers(1, 600), max_size=80)
 TEXTS = ["good film", "a", "the plot is dull and the film is bad", "very good", "it is a film and it is good"]

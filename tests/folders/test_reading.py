@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from folders import GTE, SIZES, TYPES, assert_same_bits, edit_bytes, edit_config, edit_weights, refusal, saved
+from model_folders import (
+    GTE,
+    SIZES,
+    TYPES,
+    assert_same_bits,
+    edit_bytes,
+    edit_config,
+    edit_weights,
+    refusal,
+    saved,
+)
 from safetensors.torch import load_file
 from transformers import (
     AlbertConfig,
@@ -24,7 +34,7 @@ from transformers import (
 from transformers.utils import logging
 
 from powerbert.errors import ModelFolderError
-from powerbert.modeling.folder import read_model, read_tokenizer
+from powerbert.folders.safe import read_model, read_tokenizer
 
 # ---- what loads --------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from powerbert.errors import DataError
-from powerbert.tasks.batching import LengthGroupedSampler, length_order
+from powerbert.text.sampling import LengthGroupedSampler, length_order
 
 lengths_and_batch = st.tuples(st.lists(st.integers(1, 512), max_size=300), st.integers(1, 9))
 

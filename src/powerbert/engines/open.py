@@ -6,12 +6,12 @@ import logging
 from pathlib import Path
 
 from powerbert.engines.engine import Engine
-from powerbert.engines.exported import Exported, read_exported
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import OpenVinoEngine
-from powerbert.engines.probing import ISA, MISSING, Verdict, hold_isa, prepare_openvino, probe
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
+from powerbert.export.exported import Exported, read_exported
+from powerbert.machine.verdicts import ISA, MISSING, Verdict, hold_isa, prepare_openvino, probe
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)

@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Limits
 from powerbert.errors import ModelFolderError
+from powerbert.folders.safe import read_tokenizer, told, write_folder
 from powerbert.modeling.apply import elimination_of
-from powerbert.modeling.folder import read_tokenizer, told, write_folder
 from powerbert.modeling.storage import MANIFEST, elimination_in, read_manifest, write_manifest
 
 _AGAIN = "export the model again"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from powerbert.engines.batching import Text, answer
 from powerbert.engines.engine import Engine
+from powerbert.text.batches import Text, answer
 
 
 @dataclass(frozen=True)

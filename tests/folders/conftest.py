@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from folders import SIZES, saved
+from model_folders import SIZES, saved
 from transformers import (
     BertConfig,
     BertForSequenceClassification,

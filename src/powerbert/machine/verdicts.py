@@ -22,9 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from powerbert.engines.probes import PRODUCTS
-from powerbert.probe import Outcome, attempt
-from powerbert.versions import versions
+from powerbert.machine.child import Outcome, attempt
+from powerbert.machine.probes import PRODUCTS
+from powerbert.machine.versions import versions
 
 PAIRS = tuple(PRODUCTS)
 """Every engine and precision that can be probed."""

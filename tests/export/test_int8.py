@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from models import batch_of
 from onnx import TensorProto, helper, numpy_helper
 
-from powerbert.engines.int8 import quantise_onnx
+from powerbert.export.int8 import quantise_onnx
 
 INNER, OUTER = 8, 5
 WEIGHTS = np.random.default_rng(0).standard_normal((INNER, OUTER)).astype(np.float32)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from powerbert.probe import BF16, survives
+from powerbert.machine.child import BF16, survives
 
 ROWS, INNER, OUTER = 1024, 1024, 1024
 SECONDS = 0.5

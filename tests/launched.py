@@ -8,15 +8,13 @@ from pathlib import Path
 
 import torch
 from models import tiny
+from runs import small_data
 from texts import tokenizer_for
 
 import powerbert
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.steps import Run, StepResult, finetune, retrain, search
-
-sys.path.insert(0, str(Path(__file__).parent))
-from runs import small_data
 
 EFFECTIVE = 8
 """Inputs per step of all processes together."""

@@ -11,10 +11,10 @@ import pytest
 import torch
 from texts import tokenizer_for
 
-from powerbert.engines import export as module
 from powerbert.engines.engine import Engine
-from powerbert.engines.registry import ENGINES
+from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.export import write as module
 from powerbert.modeling import encoder
 from powerbert.modeling.apply import unpad
 

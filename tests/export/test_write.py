@@ -17,11 +17,11 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines import export as module
-from powerbert.engines.export import export
+from powerbert.engines.open import open_engine
 from powerbert.engines.openvino_engine import OpenVinoEngine
-from powerbert.engines.registry import open_engine
 from powerbert.errors import MissingExtraError, ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.export import write as module
+from powerbert.export.write import export
 
 SHAPES = ([1], [2], [40], [200, 3, 17])
 

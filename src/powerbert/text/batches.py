@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from powerbert.engines.engine import Engine, Integers
 from powerbert.errors import PowerBertError
-from powerbert.modeling.text import clean, tokenizer_options
+from powerbert.text.tokenise import clean, tokenizer_options
 
 BUDGET = 4096
 """Word-vectors of a batch at encoder 1."""

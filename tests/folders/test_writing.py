@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from folders import refusal
+from model_folders import refusal
 
 from powerbert.errors import ModelFolderError
-from powerbert.modeling.folder import write_folder
+from powerbert.folders.safe import write_folder
 
 # ---- writing -----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from powerbert.versions import versions
+from powerbert.machine.versions import versions
 
 ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")

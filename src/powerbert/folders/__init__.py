@@ -1,0 +1,1 @@
+"""Folders: safe reading, atomic writing, digest, manifest, lock; one of each."""

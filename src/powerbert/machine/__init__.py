@@ -1,0 +1,1 @@
+"""What this machine can do: tried in child processes, measured, described."""
