@@ -6,7 +6,6 @@ Paper: Anecdotal Examples
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 MAX_BYTES = 10_000_000  # of standard input: a model reads a few thousand characters of it
 TITLE = 60  # characters of the text in the title of the page
-
-
-class Strategy(StrEnum):
-    """Word-vector selection, as the paper compares it."""
-
-    attn_ws = "attn-ws"
-    head_ws = "head-ws"
-    rand_ws = "rand-ws"
 
 
 def explain(
@@ -50,7 +41,7 @@ def explain(
         int | None, typer.Option(metavar="N", min=1, help="The length N that counts are meant for.")
     ] = None,
     strategy: Annotated[
-        Strategy | None,
+        str | None,
         typer.Option(
             metavar="NAME", help="attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws."
         ),
@@ -136,9 +127,10 @@ def _trace(
     text: str,
     text_pair: str | None,
     retention: RetentionConfiguration | None,
-    strategy: Strategy | None,
+    strategy: str | None,
 ) -> Trace:
     """Load the model, let the asked retention and strategy override its own, and trace the text."""
+    from powerbert.elimination.selection import STRATEGIES
     from powerbert.modeling.apply import apply, elimination_of
     from powerbert.modeling.storage import load
     from powerbert.modeling.trace import trace
@@ -151,7 +143,7 @@ def _trace(
             f"{folder} carries no retention configuration",
             remedy='give one, such as --retention "0.9,0.8,...", one number per encoder',
         )
-    chosen = strategy.value if strategy else own.strategy if own else Strategy.attn_ws.value
+    chosen = strategy or (own.strategy if own else next(iter(STRATEGIES)))
     apply(model, retention, chosen, scoring=own.scoring if own else None)
     return trace(model, tokenizer, text, text_pair)
 

@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the trace lives beside torch; reading one needs none of it
     from powerbert.modeling.trace import Trace
 
-STRATEGY_NAMES = {"attn-ws": "Attn-WS", "head-ws": "Head-WS", "rand-ws": "Rand-WS"}
-"""The strategies as the paper writes them."""
-
 _SPECIAL = re.compile(r"\[(CLS|SEP|PAD)\]|</?s>|<(cls|sep|pad)>|<\|.*\|>")
 _CLOSING = frozenset(".,;:!?)]}%…\N{RIGHT DOUBLE QUOTATION MARK}")
 _OPENING = frozenset("([{$\N{LEFT DOUBLE QUOTATION MARK}")
