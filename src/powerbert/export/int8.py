@@ -100,8 +100,8 @@ class _Rewriter:
 def _scales(weight: NDArray[np.float32]) -> NDArray[np.float32]:
     """A scale for each output of weights (in, out) at which no product saturates anywhere: (out,).
 
-    x86 without VNNI adds the products of two neighbouring inputs in 16 bits: at most 255 times the sum of those
-    of their two weights that have the same sign, and 255 * 128 fits. Unsigned weights would be exact as well,
+    x86 without VNNI adds the products of two neighbouring inputs in 16 bits: at most 255 times the sum of
+    their two weights, if these have one sign, and 255 * 128 fits. Unsigned weights would be exact as well,
     but take 2.3 times as long with VNNI; weights in 7 bits double the rounding, where this adds a fifth.
     """
     signs = np.stack([np.maximum(weight, 0), np.maximum(-weight, 0)])  # (2, in, out)
