@@ -72,7 +72,7 @@ def _trace(asked: ExplainFlags, text: str, pair: str | None) -> Trace:
             f"{asked.model} carries no retention configuration",
             remedy='give one, such as --retention "0.9,0.8,...", one number per encoder',
         )
-    chosen = asked.strategy or (own.strategy if own else "attn-ws")
+    chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
     apply(model, retention, chosen, scoring=own.scoring if own else None)
     return trace(model, tokenizer, text, pair)
 
