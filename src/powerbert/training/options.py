@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Annotated, Any, Self
 
 from powerbert.errors import PowerBertError
 from powerbert.tasks.task import Task
@@ -11,11 +13,11 @@ from powerbert.tasks.task import Task
 TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
-PRECISIONS = ("fp32", "bf16")
+DECOUPLED_LAMBDA = 0.03
 ROOM = 16
 """Inputs that are trained on at once unless the user says so; more are accumulated, to save memory."""
-
-AnyOptions = TypeVar("AnyOptions", bound="Options")
+OF_THE_TASK: Any = None
+"""The default of what a task decides: `for_task` fills it in."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +25,15 @@ class Options:
     """Options common to all steps; the text beside a type is its help."""
 
     epochs: Annotated[float, "Passes over the training data."] = 3.0
-    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = 3e-5
-    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = 16
+    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = OF_THE_TASK
+    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = OF_THE_TASK
     accumulation: Annotated[
-        int, "Batches per step; by default the task's published batch over --batch-size."
-    ] = 1
+        int, "Batches per step; by default as many as make the task's published batch of all processes."
+    ] = OF_THE_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
-    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is fast."] = (
+    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = (
         "fp32"
     )
     gradient_checkpointing: Annotated[bool, "Less memory, more time: recompute in the backward pass."] = False
@@ -39,15 +41,30 @@ class Options:
     report_to: Annotated[str, "Where transformers' Trainer reports: none, tensorboard, wandb."] = "none"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "learning_rate", "batch_size", "accumulation", "evaluations"):
-            if not getattr(self, name) > 0:
-                raise PowerBertError(f"--{name.replace('_', '-')} is not positive", got=getattr(self, name))
-        if not 0 <= self.warmup < 1:
-            raise PowerBertError(
-                "--warmup is a share of the steps", got=self.warmup, rule="from 0 to below 1"
-            )
-        if self.precision not in PRECISIONS:
-            raise PowerBertError("unknown --precision", got=self.precision, rule=" or ".join(PRECISIONS))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            rule = RULES.get(field.name)
+            if rule is not None and value is not None and not rule.holds(value):
+                flag = f"--{field.name.replace('_', '-')}"
+                raise PowerBertError(f"{flag} is out of range", got=value, rule=rule.text)
+
+    def for_task(self, task: Task, processes: int = 1) -> Self:
+        """The same options with what was left open filled in from the task's published hyper-parameters.
+
+        The effective batch is the published one, whatever part of it fits into memory at once:
+
+        >>> from powerbert.tasks.registry import find_task
+        >>> Options(batch_size=8).for_task(find_task("SST-2")).accumulation
+        8
+        """
+        published = task.hyper_parameters
+        batch = _given(self.batch_size, min(published.batch_size, ROOM))
+        return replace(
+            self,
+            learning_rate=_given(self.learning_rate, published.lr),
+            batch_size=batch,
+            accumulation=_given(self.accumulation, max(1, round(published.batch_size / (batch * processes)))),
+        )
 
 
 @dataclass(frozen=True)
@@ -56,8 +73,8 @@ class SearchOptions(Options):
 
     epochs: Annotated[float, "Passes over the training data."] = 2.0
     regulariser: Annotated[
-        float, "lambda: how hard mass is pressed down, times j at encoder j; by default 0.03."
-    ] = 0.03
+        float, f"lambda: how hard mass is pressed down, times j at encoder j; by default {DECOUPLED_LAMBDA}."
+    ] = OF_THE_TASK
     retention_learning_rate: Annotated[
         float | None, "Learning rate of r; by default so that lambda means the same for any data size."
     ] = None
@@ -73,18 +90,17 @@ class SearchOptions(Options):
         str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
     ] = "decoupled"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.optimiser not in ("decoupled", "release"):
-            raise PowerBertError("unknown optimiser of r", got=self.optimiser, rule="decoupled or release")
-        if self.lengths not in ("half", "mass"):
-            raise PowerBertError("unknown --lengths", got=self.lengths, rule="half or mass")
-        rate = 1.0 if self.retention_learning_rate is None else self.retention_learning_rate
-        if self.regulariser < 0 or rate <= 0 or self.bins < 1:
-            raise PowerBertError(
-                "lambda, the learning rate of r and the bins are positive",
-                got=(self.regulariser, rate, self.bins),
-            )
+    def for_task(self, task: Task, processes: int = 1) -> Self:
+        """The same with lambda; under the release's optimiser the published one and its rate of r."""
+        found, published = super().for_task(task, processes), task.hyper_parameters
+        release = self.optimiser == "release"
+        return replace(
+            found,
+            regulariser=_given(self.regulariser, published.lambda_ if release else DECOUPLED_LAMBDA),
+            retention_learning_rate=_given(
+                self.retention_learning_rate, published.lr_soft_extract if release else None
+            ),
+        )
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
@@ -105,14 +121,10 @@ class RetrainOptions(Options):
         0.0
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.distillation <= 1:
-            raise PowerBertError("--distillation is a weight", got=self.distillation, rule="from 0 to 1")
-        if self.temperature <= 0 or self.hidden_weight < 0:
-            raise PowerBertError(
-                "--temperature and --hidden-weight are positive", got=(self.temperature, self.hidden_weight)
-            )
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether anything is learned from a teacher."""
+        return self.distillation > 0 or self.hidden_weight > 0
 
 
 @dataclass(frozen=True)
@@ -124,21 +136,51 @@ class AnytimeOptions(Options):
     ] = 0.35
     temperature: Annotated[float, "Softens the answers that are distilled."] = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.smallest < 1 or self.temperature <= 0:
-            raise PowerBertError(
-                "--smallest is a share and --temperature positive", got=(self.smallest, self.temperature)
-            )
+
+@dataclass(frozen=True)
+class _Rule:
+    """What a value has to be; NaN fails every comparison, and so every rule."""
+
+    text: str
+    holds: Callable[[Any], bool]
 
 
-def options_for(kind: type[AnyOptions], task: Task, given: dict[str, Any]) -> AnyOptions:
-    """Options of a step: what the user gave, then the task's published hyper-parameters, then defaults."""
-    published = task.hyper_parameters
-    batch = given.get("batch_size") or min(published.batch_size, ROOM)
-    found: dict[str, Any] = {"learning_rate": published.lr, "batch_size": batch}
-    if "batch_size" not in given:
-        found["accumulation"] = max(1, published.batch_size // batch)
-    if given.get("optimiser") == "release":
-        found |= {"regulariser": published.lambda_, "retention_learning_rate": published.lr_soft_extract}
-    return kind(**(found | given))
+def _whole(low: int, high: float = inf) -> _Rule:
+    most = "" if high == inf else f" and at most {high}"
+    return _Rule(
+        f"a whole number of at least {low}{most}",
+        lambda value: isinstance(value, int) and low <= value <= high,
+    )
+
+
+def _one_of(*names: str) -> _Rule:
+    return _Rule(" or ".join(names), lambda value: value in names)
+
+
+_POSITIVE = _Rule("a finite number above 0", lambda value: 0 < value < inf)
+_WEIGHT = _Rule("a finite number of at least 0", lambda value: 0 <= value < inf)
+RULES = {
+    "epochs": _POSITIVE,
+    "learning_rate": _POSITIVE,
+    "batch_size": _whole(1),
+    "accumulation": _whole(1),
+    "warmup": _Rule("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
+    "weight_decay": _WEIGHT,
+    "seed": _whole(0, 2**32 - 1),
+    "precision": _one_of("fp32", "bf16"),
+    "evaluations": _whole(1),
+    "regulariser": _WEIGHT,
+    "retention_learning_rate": _POSITIVE,
+    "bins": _whole(1),
+    "lengths": _one_of("half", "mass"),
+    "optimiser": _one_of("decoupled", "release"),
+    "distillation": _Rule("a weight from 0 to 1", lambda value: 0 <= value <= 1),
+    "temperature": _POSITIVE,
+    "hidden_weight": _WEIGHT,
+    "smallest": _Rule("a share between 0 and 1", lambda value: 0 < value < 1),
+}
+"""Of every option that has one; checked when options are made."""
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value
