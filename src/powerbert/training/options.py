@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Annotated, Any, Self
 
+from typing_extensions import override
+
 from powerbert.errors import PowerBertError
 from powerbert.tasks.task import Task
 
@@ -16,8 +18,8 @@ has size one, so this, not the number of steps, decides how far lambda * j can p
 DECOUPLED_LAMBDA = 0.03
 ROOM = 16
 """Inputs that are trained on at once unless the user says so; more are accumulated, to save memory."""
-OF_THE_TASK: Any = None
-"""The default of what a task decides: `for_task` fills it in."""
+BY_TASK: Any = None
+"""Default of what the task decides; `for_task` puts the task's own value in its place."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,11 @@ class Options:
     """Options common to all steps; the text beside a type is its help."""
 
     epochs: Annotated[float, "Passes over the training data."] = 3.0
-    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = OF_THE_TASK
-    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = OF_THE_TASK
+    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = BY_TASK
+    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
     accumulation: Annotated[
         int, "Batches per step; by default as many as make the task's published batch of all processes."
-    ] = OF_THE_TASK
+    ] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
@@ -74,7 +76,7 @@ class SearchOptions(Options):
     epochs: Annotated[float, "Passes over the training data."] = 2.0
     regulariser: Annotated[
         float, f"lambda: how hard mass is pressed down, times j at encoder j; by default {DECOUPLED_LAMBDA}."
-    ] = OF_THE_TASK
+    ] = BY_TASK
     retention_learning_rate: Annotated[
         float | None, "Learning rate of r; by default so that lambda means the same for any data size."
     ] = None
@@ -90,8 +92,9 @@ class SearchOptions(Options):
         str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
     ] = "decoupled"
 
+    @override
     def for_task(self, task: Task, processes: int = 1) -> Self:
-        """The same with lambda; under the release's optimiser the published one and its rate of r."""
+        # The published lambda and rate of r are those of the release's optimiser.
         found, published = super().for_task(task, processes), task.hyper_parameters
         release = self.optimiser == "release"
         return replace(

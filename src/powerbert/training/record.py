@@ -90,7 +90,8 @@ def model_card(
         f"# {settings['task']} with powerbert",
         "",
         f"Made by `powerbert {settings['step']}` from `{settings['model']}`, "
-        f"seed {settings['options']['seed']}; the command and versions are in `run.json`, the course of training in `metrics.jsonl`.",
+        f"seed {settings['options']['seed']}; the command and versions are in `run.json`, "
+        "the course of training in `metrics.jsonl`.",
         "",
         "| on dev | |",
         "|---|---|",
