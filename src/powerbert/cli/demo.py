@@ -120,14 +120,19 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
 
     from powerbert.bench.measure import interleave, ratio
     from powerbert.modeling.apply import unpad
+    from powerbert.modeling.limits import longest_input
     from powerbert.modeling.packing import pack
     from powerbert.modeling.storage import load
-    from powerbert.text.tokenise import encode_texts
+    from powerbert.text.batches import collate, plan
+    from powerbert.text.tokenise import tokenise
 
     models = {"before": load(before), "after": load(after)}
-    texts = sorted(reviews[:TIMED], key=len)
-    chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
-    batches = [encode_texts(*models["before"], chunk) for chunk in chunks]
+    model, tokenizer = models["before"]
+    rows = tokenise(tokenizer, reviews[:TIMED], longest_input(model, tokenizer)).rows
+    batches = [
+        {name: torch.from_numpy(words) for name, words in collate([rows[i] for i in part], 0).items()}
+        for part in plan([len(row["input_ids"]) for row in rows], most=BATCH)
+    ]
 
     def answer(model: Any) -> None:
         for batch in batches:

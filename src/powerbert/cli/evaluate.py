@@ -46,9 +46,9 @@ def _evaluate(flags: Given, columns: Given) -> None:
         check_target(asked.json, "--json")
     model, tokenizer, task, split = opened(asked, Columns(**columns), labelled=True, split="dev")
     from powerbert.modeling.apply import retention_of
+    from powerbert.modeling.limits import trained_length
     from powerbert.training.data import Data, encode
     from powerbert.training.evaluation import evaluate as score
-    from powerbert.training.record import trained_length
 
     length = columns.get("max_length") or trained_length(Path(asked.model))
     encoded = encode(Data.of(task, {"dev": split}), model, tokenizer, length)

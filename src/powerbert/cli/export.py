@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from powerbert.export.compare import Comparison
     from powerbert.tasks.task import Task
-    from powerbert.text.batches import Text
+    from powerbert.text.tokenise import Text
 
 CALIBRATION = 256
 """Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""

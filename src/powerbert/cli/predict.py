@@ -55,10 +55,10 @@ def _predict(flags: Given, columns: Given) -> None:
     asked = Asked(**flags)
     _check(asked)
     model, tokenizer, task, split = opened(asked, Columns(**columns), labelled=False, split="test")
+    from powerbert.modeling.limits import trained_length
     from powerbert.tasks.submission import submission
     from powerbert.training.data import Data, encode
     from powerbert.training.evaluation import answers, logits_of
-    from powerbert.training.record import trained_length
 
     if asked.glue is not None:
         _check_submission(task, split)

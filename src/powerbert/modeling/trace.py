@@ -16,8 +16,11 @@ from torch import Tensor
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.forward import run
+from powerbert.modeling.limits import longest_input
 from powerbert.retention import RetentionConfiguration
-from powerbert.text.tokenise import encode_texts
+from powerbert.text.answers import function_of, ranked, scores
+from powerbert.text.batches import collate
+from powerbert.text.tokenise import tokenise
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,13 @@ def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -
             got=type(model).__name__,
             remedy="trace its base model: powerbert.apply(model.base_model, ...)",
         )
-    batch = encode_texts(model, tokenizer, [text], None if text_pair is None else [text_pair])
-    batch = batch.to(base_of(model).device)
+    given = text if text_pair is None else (text, text_pair)
+    rows, (truncated,) = tokenise(tokenizer, [given], longest_input(model, tokenizer))
+    device = base_of(model).device
+    batch = {name: torch.from_numpy(words).to(device) for name, words in collate(rows, None).items()}
     (retained,) = retained_positions(model, batch)
-    tokens = tuple(tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist()))
+    tokens = tuple(tokenizer.convert_ids_to_tokens(rows[0]["input_ids"]))
     label, score = _prediction(model, batch)
-    truncated = bool(batch.encodings[0].overflowing)
     return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score, truncated)
 
 
@@ -105,7 +109,6 @@ def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float
         logits = model(**batch).logits[0]
     if len(logits) == 1:  # regression
         return None, float(logits[0])
-    several = model.config.problem_type == "multi_label_classification"
-    probabilities = logits.sigmoid() if several else logits.softmax(dim=-1)
-    best = int(probabilities.argmax())
-    return str(model.config.id2label.get(best, best)), float(probabilities[best])
+    function = function_of(model.config.problem_type, len(logits))
+    (best,) = ranked(scores(logits.tolist(), function), model.config.id2label, 1)
+    return best["label"], best["score"]
