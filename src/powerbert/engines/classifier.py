@@ -83,10 +83,10 @@ class Classifier:
         total = len(given) if isinstance(given, Sequence) else None
         with tqdm(total=total, unit=" texts", disable=not progress) as bar:
             for held in windows(texts, WINDOW, None if listed else FIRST):
-                rows, cut = tokenise_for(self.engine, held)
-                self._warn(held, cut, read)
+                made = tokenise_for(self.engine, held)
+                self._warn(held, made.cut, read)
                 read += len(held)
-                for logits in answer_rows(self.engine, rows, most=batch_size, done=bar.update):
+                for logits in answer_rows(self.engine, made.rows, most=batch_size, done=bar.update):
                     yield self._labels(scores(logits.tolist(), function), top_k)
         if not read:
             logger.warning("no text was given, so there is no answer")

@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.forward import run
 from powerbert.modeling.limits import longest_input
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.batches import collate
 from powerbert.text.tokenise import tokenise
+
+
+class Span(NamedTuple):
+    """Where a word piece stands: characters start to end of `Trace.texts[text]`."""
+
+    text: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,10 @@ class Trace:
     """For encoder j = 1..L, ascending indices into `tokens`."""
     retention: RetentionConfiguration
     strategy: str
+    texts: tuple[str, ...]
+    """The text, and its pair if there is one, as they were tokenised: cleaned, and cut where far too long."""
+    spans: tuple[Span | None, ...]
+    """For each word piece its place in `texts`; None for one that the tokenizer added, such as [CLS]."""
     label: str | None = None
     """The predicted label; None for a model without a classifier."""
     score: float | None = None
@@ -41,32 +54,67 @@ class Trace:
 
     def words(self, encoder: int) -> list[str]:
         """The word pieces that encoder j (from 1) retained."""
+        if not 1 <= encoder <= len(self.retained):
+            raise PowerBertError(
+                "there is no such encoder", got=encoder, rule=f"encoders are 1 to {len(self.retained)}"
+            )
         return [self.tokens[i] for i in self.retained[encoder - 1]]
 
 
 def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -> Trace:
-    """Run one text and tell which words each encoder retained."""
+    """Run one text and record which words each encoder retained."""
+    elimination = _checked(model, tokenizer, text, text_pair)
+    given = text if text_pair is None else (text, text_pair)
+    made = tokenise(tokenizer, [given], longest_input(model, tokenizer))
+    device = base_of(model).device
+    batch = {name: torch.from_numpy(words).to(device) for name, words in collate(made.rows, None).items()}
+    (retained,) = retained_positions(model, batch)
+    (read,), (encoding,) = made.texts, made.encodings
+    label, score = _prediction(model, batch)
+    return Trace(
+        tuple(encoding.tokens),
+        retained,
+        elimination.retention,
+        elimination.strategy,
+        (read,) if isinstance(read, str) else read,
+        _spans(encoding),
+        label,
+        score,
+        truncated=made.cut[0],
+    )
+
+
+def _checked(model: Any, tokenizer: Any, text: str, text_pair: str | None) -> Elimination:
+    """What the model eliminates, if this model, tokenizer and text can be traced."""
     elimination = elimination_of(model)
     if elimination is None:
         raise UnsupportedModelError(
             "the model eliminates nothing", remedy="call powerbert.apply with a retention configuration"
         )
-    if not text.strip():
-        raise PowerBertError("the text is empty", remedy="give at least one word")
     if type(model).__name__.endswith("ForMultipleChoice"):
         raise UnsupportedModelError(
             "a multiple-choice model reads several inputs at once",
             got=type(model).__name__,
             remedy="trace its base model: powerbert.apply(model.base_model, ...)",
         )
-    given = text if text_pair is None else (text, text_pair)
-    rows, (truncated,) = tokenise(tokenizer, [given], longest_input(model, tokenizer))
-    device = base_of(model).device
-    batch = {name: torch.from_numpy(words).to(device) for name, words in collate(rows, None).items()}
-    (retained,) = retained_positions(model, batch)
-    tokens = tuple(tokenizer.convert_ids_to_tokens(rows[0]["input_ids"]))
-    label, score = _prediction(model, batch)
-    return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score, truncated)
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnsupportedModelError(
+            "the tokenizer does not say which characters a word piece covers",
+            got=type(tokenizer).__name__,
+            remedy="use a fast one, such as AutoTokenizer gives",
+        )
+    for part in (text, text_pair) if text_pair is not None else (text,):
+        if not isinstance(part, str):
+            raise PowerBertError("the text is not a string", got=part)
+    if not text.strip():
+        raise PowerBertError("the text is empty", remedy="give at least one word")
+    return elimination
+
+
+def _spans(encoding: Any) -> tuple[Span | None, ...]:
+    """The place of each word piece, from the tokenizer's own offsets."""
+    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    return tuple(None if text is None else Span(text, *place) for text, place in places)
 
 
 @torch.no_grad()

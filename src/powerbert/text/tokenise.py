@@ -26,6 +26,8 @@ class Tokenised(NamedTuple):
 
     rows: list[Row]
     cut: list[bool]  # whether some of the text is not in its row
+    texts: list[Text]  # as they were tokenised: cleaned
+    encodings: Sequence[Any]  # the tokenizer's own, with the characters of each word piece; () of a slow one
 
 
 def tokenise(
@@ -42,18 +44,17 @@ def tokenise(
     truncation: where a pair is too long, "longest_first" cuts the longer text, "only_first" the first.
     """
     if not texts:
-        return Tokenised([], [])
+        return Tokenised([], [], [], ())
     cleaned = [_clean(text, longest) for text in texts]
-    made = tokenizer(
-        [text for text, _ in cleaned], truncation=truncation, max_length=longest, split_special_tokens=True
-    )
+    ready = [text for text, _ in cleaned]
+    made = tokenizer(ready, truncation=truncation, max_length=longest, split_special_tokens=True)
     names = [name for name in inputs if name in made]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*(made[name] for name in names), strict=True)]
     cut = [
         capped or (len(row["input_ids"]) >= longest and _overflows(made, i))
         for i, (row, (_, capped)) in enumerate(zip(rows, cleaned, strict=True))
     ]
-    return Tokenised(rows, cut)
+    return Tokenised(rows, cut, ready, made.encodings or ())
 
 
 def clean(text: str, longest: int) -> tuple[str, bool]:
