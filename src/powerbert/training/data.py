@@ -12,11 +12,11 @@ from typing import Any
 from datasets import Dataset
 
 from powerbert.errors import DataError
+from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
 from powerbert.tasks.task import Task
-from powerbert.text.tokenise import longest_input
 
 SHORTEST = 8  # of N
 
@@ -61,8 +61,11 @@ class Encoded:
 
 
 def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None) -> Encoded:
-    """Tokenise all splits to N: as given, else the task's, else by the paper's rule."""
-    limit, max_length = longest_input(model, tokenizer), max_length or data.max_length
+    """Tokenise all splits to N: as given, else the task's, else by the paper's rule.
+
+    The tokenizer is given N too: what is trained so is evaluated so. An earlier training's N is no limit.
+    """
+    limit, max_length = longest_input(model), max_length or data.max_length
     if max_length is not None:
         why = f"N={max_length} as given"
     elif data.task.max_length is not None:
@@ -76,6 +79,7 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
         )
     if max_length > limit:
         max_length, why = limit, f"N={limit}, the longest input of the model"
+    tokenizer.model_max_length = max_length
     task = replace(data.task, max_length=max_length)
     splits = {name: encode_split(rows, task, tokenizer, max_length) for name, rows in data.splits.items()}
     return Encoded(task, splits, max_length, why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,9 @@ def model_for(
     if has_head(model, task):
         return model, tokenizer, True
     if model.base_model is not model:
-        kind, wanted = (
-            f"{type(model).__name__} ({_shown(_labels(model))})",
-            _shown(task.labels or (task.kind,)),
-        )
         logger.warning(
-            "%s: a new head for %s (%s) replaces that of %s; to keep it, give it the task's labels",
-            *(folder, task.name, wanted, kind),
+            f"{folder}: a new head for {task.name} ({_shown(task.labels)}) replaces that of "
+            f"{type(model).__name__} ({_shown(_labels(model))}); to keep it, give it the task's labels"
         )
     return _with_new_head(model, task, seed), tokenizer, False
 
@@ -84,7 +81,7 @@ def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: s
         raise UnsupportedModelError(
             f"{folder} does not answer {task.name}",
             got=f"{type(model).__name__} with labels {_shown(_labels(model))}",
-            rule=f"the labels of the task are {_shown(task.labels)}" if task.labels else "",
+            rule=f"the task's are {_shown(task.labels)}",
             remedy=remedy,
         )
 
@@ -133,5 +130,5 @@ def _labels(model: PreTrainedModel) -> list[str]:
     return [str(id2label[i]) for i in sorted(id2label)]
 
 
-def _shown(names: Any, most: int = 5) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def _shown(labels: Sequence[str] | None) -> str:
+    return ", ".join(labels[:5]) + ", ..." * (len(labels) > 5) if labels else "a number"

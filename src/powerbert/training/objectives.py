@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import kl_div, mse_loss
 
 from powerbert.tasks.task import Task
-from powerbert.text.collator import TEACHER
+from powerbert.text.batches import TEACHER
 from powerbert.training.options import RetrainOptions
 from powerbert.training.retention_parameters import RetentionParameters
 from powerbert.training.teacher import CLSVectors

@@ -44,8 +44,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            rule = RULES.get(field.name)
+            value, rule = getattr(self, field.name), RULES.get(field.name)
             if rule is not None and value is not None and not rule.holds(value):
                 flag = f"--{field.name.replace('_', '-')}"
                 raise PowerBertError(f"{flag} is out of range", got=value, rule=rule.text)
@@ -60,13 +59,10 @@ class Options:
         8
         """
         published = task.hyper_parameters
+        rate = _given(self.learning_rate, published.lr)
         batch = _given(self.batch_size, min(published.batch_size, ROOM))
-        return replace(
-            self,
-            learning_rate=_given(self.learning_rate, published.lr),
-            batch_size=batch,
-            accumulation=_given(self.accumulation, max(1, round(published.batch_size / (batch * processes)))),
-        )
+        batches = _given(self.accumulation, max(1, round(published.batch_size / (batch * processes))))
+        return replace(self, learning_rate=rate, batch_size=batch, accumulation=batches)
 
 
 @dataclass(frozen=True)
@@ -97,13 +93,9 @@ class SearchOptions(Options):
         # The published lambda and rate of r are those of the release's optimiser.
         found, published = super().for_task(task, processes), task.hyper_parameters
         release = self.optimiser == "release"
-        return replace(
-            found,
-            regulariser=_given(self.regulariser, published.lambda_ if release else DECOUPLED_LAMBDA),
-            retention_learning_rate=_given(
-                self.retention_learning_rate, published.lr_soft_extract if release else None
-            ),
-        )
+        weight = _given(self.regulariser, published.lambda_ if release else DECOUPLED_LAMBDA)
+        rate = _given(self.retention_learning_rate, published.lr_soft_extract if release else None)
+        return replace(found, regulariser=weight, retention_learning_rate=rate)
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
@@ -148,38 +140,23 @@ class _Rule:
     holds: Callable[[Any], bool]
 
 
-def _whole(low: int, high: float = inf) -> _Rule:
-    most = "" if high == inf else f" and at most {high}"
-    return _Rule(
-        f"a whole number of at least {low}{most}",
-        lambda value: isinstance(value, int) and low <= value <= high,
-    )
-
-
 def _one_of(*names: str) -> _Rule:
     return _Rule(" or ".join(names), lambda value: value in names)
 
 
 _POSITIVE = _Rule("a finite number above 0", lambda value: 0 < value < inf)
 _WEIGHT = _Rule("a finite number of at least 0", lambda value: 0 <= value < inf)
+_COUNT = _Rule("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
 RULES = {
-    "epochs": _POSITIVE,
-    "learning_rate": _POSITIVE,
-    "batch_size": _whole(1),
-    "accumulation": _whole(1),
+    **dict.fromkeys(("epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE),
+    **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
+    **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins"), _COUNT),
+    "seed": _Rule("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
     "warmup": _Rule("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
-    "weight_decay": _WEIGHT,
-    "seed": _whole(0, 2**32 - 1),
     "precision": _one_of("fp32", "bf16"),
-    "evaluations": _whole(1),
-    "regulariser": _WEIGHT,
-    "retention_learning_rate": _POSITIVE,
-    "bins": _whole(1),
     "lengths": _one_of("half", "mass"),
     "optimiser": _one_of("decoupled", "release"),
     "distillation": _Rule("a weight from 0 to 1", lambda value: 0 <= value <= 1),
-    "temperature": _POSITIVE,
-    "hidden_weight": _WEIGHT,
     "smallest": _Rule("a share between 0 and 1", lambda value: 0 < value < 1),
 }
 """Of every option that has one; checked when options are made."""

@@ -23,19 +23,22 @@ from transformers import set_seed
 
 from powerbert.machine.child import BF16, survives
 from powerbert.modeling.apply import retention_of
+from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.task import Task
-from powerbert.text.collator import Collator
+from powerbert.text.batches import Collator
 from powerbert.training.checkpoints import only_run
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.options import Options
-from powerbert.training.record import RUN, check_place, model_card, read_run, run_record
+from powerbert.training.record import check_place, model_card, read_run, run_record
 from powerbert.training.trainer import StepTrainer, processes, training_arguments
 
 METRICS = "metrics.jsonl"
+
+Folder = str | Path
 
 logger = logging.getLogger(__name__)
 
@@ -149,9 +152,9 @@ class Run:
 @contextmanager
 def begin(
     step: str,
-    model: str | Path,
+    model: Folder,
     data: Data,
-    output: str | Path,
+    output: Folder,
     options: Options,
     *,
     progress: bool = False,

@@ -26,7 +26,7 @@ from powerbert.training.evaluation import evaluate
 from powerbert.training.heads import fine_tuned
 from powerbert.training.objectives import answer_distance, without_labels
 from powerbert.training.options import AnytimeOptions
-from powerbert.training.runner import StepResult, begin
+from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.shapes import SHAPES, linear, random_configuration, scaled, work
 from powerbert.training.trainer import processes
 
@@ -59,12 +59,12 @@ class Sandwich:
 
 
 def anytime(
-    model: str | Path,
+    model: Folder,
     data: Data,
-    output: str | Path,
+    output: Folder,
     options: AnytimeOptions | None = None,
     *,
-    learned: Sequence[str | Path] = (),
+    learned: Sequence[Folder] = (),
     budgets: Sequence[float] = BUDGETS,
     progress: bool = False,
 ) -> tuple[StepResult, list[dict[str, Any]]]:

@@ -25,7 +25,7 @@ from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.record import origin
 from powerbert.training.retention_parameters import RetentionParameters
-from powerbert.training.runner import StepResult, begin
+from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import with_answers
 from powerbert.training.trainer import inputs_per_step, processes
 
@@ -35,12 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def finetune(
-    model: str | Path,
-    data: Data,
-    output: str | Path,
-    options: Options | None = None,
-    *,
-    progress: bool = False,
+    model: Folder, data: Data, output: Folder, options: Options | None = None, *, progress: bool = False
 ) -> StepResult:
     """Step 1: fine-tune the pretrained encoder on the task; skipped where it already has the task's head."""
     options = (options or Options()).for_task(data.task, processes().num_processes)
@@ -57,12 +52,7 @@ def finetune(
 
 
 def search(
-    model: str | Path,
-    data: Data,
-    output: str | Path,
-    options: SearchOptions | None = None,
-    *,
-    progress: bool = False,
+    model: Folder, data: Data, output: Folder, options: SearchOptions | None = None, *, progress: bool = False
 ) -> StepResult:
     """Step 2: learn how many word-vectors each encoder retains, with all weights and r trained together.
 
@@ -90,13 +80,13 @@ def search(
 
 
 def retrain(
-    model: str | Path,
+    model: Folder,
     data: Data,
-    output: str | Path,
+    output: Folder,
     options: RetrainOptions | None = None,
     *,
     retention: RetentionConfiguration | None = None,
-    teacher: str | Path | None = None,
+    teacher: Folder | None = None,
     progress: bool = False,
 ) -> StepResult:
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
@@ -132,7 +122,7 @@ def retrain(
         return run.finish(network, tokenizer, encoded)
 
 
-def _teacher(model: str | Path, given: str | Path | None, carried: RetentionConfiguration | None) -> Path:
+def _teacher(model: Folder, given: Folder | None, carried: RetentionConfiguration | None) -> Path:
     """The teacher as given, else the fine-tuned model that this one came from."""
     teacher = Path(given or origin(Path(model))).resolve()
     if given is None and carried is not None and teacher == Path(model).resolve():
