@@ -11,9 +11,7 @@ from powerbert.cli.output import note
 from powerbert.errors import DataError, ModelFolderError
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
-    from powerbert.tasks.task import Task
+    from powerbert.tasks.task import Split, Task
     from powerbert.training.data import Data
 
 
@@ -77,7 +75,7 @@ class TrainingData(Columns):
         from powerbert.training.data import Data
 
         task = self.find()
-        splits: Mapping[str, Dataset]
+        splits: Mapping[str, Split]
         if self.train is not None and self.dev is not None and self.data is None:
             task, splits = read_splits({"train": self.train, "dev": self.dev}, task)
         elif self.task is not None and self.data is not None and self.train is self.dev is None:
@@ -98,11 +96,9 @@ class TrainingData(Columns):
         return data
 
 
-def part(split: Dataset, rows: int | None, seed: int) -> Dataset:
+def part(split: Split, rows: int | None, seed: int) -> Split:
     """The split, or a seeded part of it."""
-    from powerbert.tasks.sampling import subset
-
-    return split if rows is None else subset(split, rows, seed)
+    return split if rows is None else split.part(rows, seed)
 
 
 def labels_of(model: Any) -> tuple[str, ...] | None:

@@ -50,7 +50,7 @@ def demo(
     with working("fetching the movie reviews"):
         data = _data()
     before, after = uninterrupted(lambda: _three_steps(data, Path(output)))
-    reviews = data.splits["dev"]["text"][:]
+    reviews = data.splits["dev"].dataset["text"][:]
     figures = _figures(before, after) | _measure(before.folder, after.folder, reviews)
     _show_reviews(after.folder, reviews)
     show(_table(figures))
@@ -79,13 +79,13 @@ def model_folder() -> Path:
 
 def _data() -> Data:
     """A seeded part of the movie reviews."""
-    from powerbert.tasks.movie_reviews import movie_reviews
+    from powerbert.cli.movie_reviews import movie_reviews
     from powerbert.tasks.readers import read_splits
     from powerbert.tasks.registry import own_task
-    from powerbert.tasks.sampling import subset
+    from powerbert.tasks.task import Split
     from powerbert.training.data import Data
 
-    whole = subset(movie_reviews(), ROWS + DEV_ROWS, SEED)
+    whole = Split(movie_reviews()).part(ROWS + DEV_ROWS, SEED).dataset
     parts = {"train": whole.select(range(ROWS)), "dev": whole.select(range(ROWS, ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
     return Data.of(task, splits)

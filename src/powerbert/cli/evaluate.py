@@ -14,9 +14,7 @@ from powerbert.cli.training import Given, evaluation_table, require_training
 from powerbert.errors import DataError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
-    from powerbert.tasks.task import Task
+    from powerbert.tasks.task import Split, Task
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def _evaluate(flags: Given, columns: Given) -> None:
         )
 
 
-def opened(asked: Any, columns: Columns, *, labelled: bool, split: str) -> tuple[Any, Any, Task, Dataset]:
+def opened(asked: Any, columns: Columns, *, labelled: bool, split: str) -> tuple[Any, Any, Task, Split]:
     """Load the model with the asked retention, and read the split it is asked about."""
     folder = existing_folder(asked.model)
     retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
@@ -89,7 +87,7 @@ def opened(asked: Any, columns: Columns, *, labelled: bool, split: str) -> tuple
     return pack(model), tokenizer, task, part(_split(asked, task, labelled, split), asked.rows, 0)
 
 
-def _split(asked: Any, task: Task, labelled: bool, split: str) -> Dataset:
+def _split(asked: Any, task: Task, labelled: bool, split: str) -> Split:
     from powerbert.tasks.readers import read_split, task_data
     from powerbert.tasks.registry import TASKS
 

@@ -17,10 +17,9 @@ from powerbert.errors import DataError, PowerBertError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from datasets import Dataset
     from numpy.typing import NDArray
 
-    from powerbert.tasks.task import Task
+    from powerbert.tasks.task import Split, Task
 
 
 @dataclass(frozen=True)
@@ -91,22 +90,20 @@ def _check(asked: Asked) -> None:
             )
 
 
-def _check_submission(task: Task, split: Dataset) -> None:
+def _check_submission(task: Task, split: Split) -> None:
     """Refuse before the work what GLUE would not take."""
-    from powerbert.tasks.provenance import notes_of
     from powerbert.tasks.submission import submission
 
     submission(task, [0])  # a task that GLUE does not know
-    skipped = [line for line in notes_of(split) if "skipped" in line]
-    if skipped:
-        raise DataError("a submission has one answer per row of the test file", got=skipped[0])
+    if split.skipped:
+        raise DataError("a submission has one answer per row of the test file", got=split.notes[0])
 
 
-def _lines(split: Dataset, logits: NDArray[Any], task: Task) -> Iterator[str]:
+def _lines(split: Split, logits: NDArray[Any], task: Task) -> Iterator[str]:
     """One JSON object per row: its line in the source, the label, and how sure the model is."""
     import numpy
 
-    for row, scores in zip(split["row"][:], logits, strict=True):
+    for row, scores in zip(split.dataset["row"][:], logits, strict=True):
         answer: dict[str, Any] = {"row": row}
         if task.kind == "regression":
             answer["value"] = round(float(scores[0]), 4)
