@@ -24,7 +24,7 @@ from powerbert.modeling.storage import load
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.task import Split, Task
-from powerbert.text.batches import Text
+from powerbert.text.tokenise import Text
 from powerbert.training.evaluation import answers
 
 AGREEMENT = 0.99

@@ -15,9 +15,9 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
+from powerbert.elimination.selection import STRATEGIES
 from powerbert.modeling.trace import Trace
 from powerbert.report.words import (
-    STRATEGY_NAMES,
     Word,
     last_encoder,
     processed,
@@ -235,7 +235,7 @@ def _grid(words: tuple[Word, ...], last: tuple[int, ...], encoders: int) -> str:
 
 
 def _footer(trace: Trace) -> str:
-    strategy = escape(STRATEGY_NAMES.get(trace.strategy, trace.strategy))
+    strategy = STRATEGIES[trace.strategy].title
     configuration = escape(str(trace.retention)).replace(",", ", ")
     kind = "fractions of the input" if trace.retention.is_relative else "word-vectors per encoder"
     return f"""<footer><p>{strategy}, retention configuration <code>{configuration}</code> ({kind}).

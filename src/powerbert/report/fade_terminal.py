@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from powerbert.elimination.selection import STRATEGIES
 from powerbert.modeling.trace import Trace
 from powerbert.report.words import (
-    STRATEGY_NAMES,
     last_encoder,
     processed,
     readable,
@@ -129,7 +129,7 @@ class Fade:
     # ---- around them ---------------------------------------------------------------------
 
     def _headline(self) -> str:
-        strategy = STRATEGY_NAMES.get(self.trace.strategy, self.trace.strategy)
+        strategy = STRATEGIES[self.trace.strategy].title
         return f"{len(self.words)} word-vectors, {len(self.trace.retained)} encoders, {strategy}"
 
     def _summary(self, width: int, dot: str) -> Iterator[Text]:

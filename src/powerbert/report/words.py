@@ -18,9 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the trace lives beside torch; reading one needs none of it
     from powerbert.modeling.trace import Trace
 
-STRATEGY_NAMES = {"attn-ws": "Attn-WS", "head-ws": "Head-WS", "rand-ws": "Rand-WS"}
-"""The strategies as the paper writes them."""
-
 _PART = "\N{REPLACEMENT CHARACTER}"  # of a character that a later piece shows
 _SPACE = "▁"  # as sentencepiece writes it
 _JOINERS = frozenset("\u200c\u200d")  # they shape letters and emoji, and hide nothing
