@@ -23,7 +23,6 @@ from powerbert.cli.demo import model_folder
 from powerbert.elimination.soft_extract import relative_mass
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training import Data, Options, SearchOptions, finetune, search
 
 LAMBDAS = (0.003, 0.01, 0.03, 0.1, 0.3)
@@ -34,7 +33,7 @@ def part(folder: Path, name: str, rows: int, dev_rows: int, seed: int, length: i
     """A seeded part of a task."""
     task = find_task(name)
     splits = task_data(folder, task)
-    parts = {"train": subset(splits["train"], rows, seed), "dev": subset(splits["dev"], dev_rows, seed)}
+    parts = {"train": splits["train"].part(rows, seed), "dev": splits["dev"].part(dev_rows, seed)}
     return Data.of(task, parts, length)
 
 

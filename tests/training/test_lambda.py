@@ -20,7 +20,6 @@ from powerbert.cli.demo import model_folder
 from powerbert.elimination.soft_extract import relative_mass
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training import Data, Options, SearchOptions, finetune, search
 
 ROWS, LENGTH, BATCH = 320, 32, 16
@@ -53,7 +52,7 @@ def response(root: Path, shared: Path, seed: int) -> dict[tuple[str, float], lis
     task = find_task("SST-2")
     splits = task_data(shared / "data", task)
     rows = {"train": ROWS, "dev": 32}
-    data = Data.of(task, {name: subset(splits[name], count, seed) for name, count in rows.items()}, LENGTH)
+    data = Data.of(task, {name: splits[name].part(count, seed) for name, count in rows.items()}, LENGTH)
     options = Options(epochs=2, batch_size=BATCH, accumulation=1, learning_rate=2e-4, seed=seed)
     finetune(model_folder(), data, root / "fine-tuned", options)
     return {

@@ -16,7 +16,7 @@ from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 
 SHORTEST = 8  # of N
 
@@ -26,13 +26,13 @@ class Data:
     """The splits of a task, before any model has seen them."""
 
     task: Task
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     findings: Findings
     max_length: int | None = None
     """N as the user wants it, the longest input; None: the task's, else the paper's rule."""
 
     @classmethod
-    def of(cls, task: Task, splits: Mapping[str, Dataset], max_length: int | None = None) -> Data:
+    def of(cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None) -> Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
         if max_length is not None and max_length < SHORTEST:
             raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
@@ -44,7 +44,7 @@ class Data:
         content = hashlib.sha256()
         for name, split in self.splits.items():
             content.update(name.encode())
-            for batch in split.iter(batch_size=10_000):
+            for batch in split.dataset.iter(batch_size=10_000):
                 content.update(json.dumps(batch, sort_keys=True).encode())
         return content.hexdigest()[:16]
 
