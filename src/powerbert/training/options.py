@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from typing_extensions import override
 
 from powerbert.errors import PowerBertError
-from powerbert.tasks.task import Task
+
+if TYPE_CHECKING:
+    from powerbert.tasks.task import Task
 
 TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
