@@ -1,4 +1,4 @@
-"""A device that no machine needs to have: numbers are computed on the CPU, but no CPU tensor may join them."""
+"""A device that no machine needs to have: the CPU computes its numbers, but no CPU tensor may join them."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ def apply(
     _reference: for tests, compute everything in the paper's order: the same answer for more work.
     """
     family = family_of(_unwrap(model))
+    family.check(base_of(model))
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     if not isinstance(retention, RetentionConfiguration):
@@ -125,7 +126,7 @@ def _replicate(base: Any) -> Any:
 
 
 def encoders_of(model: Any) -> int:
-    """The number of encoders; ALBERT may have more than `num_hidden_layers`."""
+    """The number of encoders, shared ones counted as often as they run."""
     return len(family_of(_unwrap(model)).encoders(base_of(model)))
 
 
