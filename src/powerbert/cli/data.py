@@ -6,7 +6,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from powerbert.cli.groups import Answering, Columns, ExportFlags, TrainingData, asked_retention
+from powerbert.cli.groups import (
+    Answering,
+    Columns,
+    EvaluateFlags,
+    ExportFlags,
+    PredictFlags,
+    TrainingData,
+    asked_retention,
+)
 from powerbert.cli.output import note, working
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
@@ -69,7 +77,8 @@ def open_model(asked: Answering, columns: Columns) -> tuple[Engine, Task]:
         model = engine.model if retention is None else apply(engine.model, retention)
         engine = TorchEngine(model, engine.tokenizer)  # anew, for its limits may be others
     elif retention is not None:
-        raise PowerBertError("--retention is for saved models; an exported one carries its own", got=asked.model)
+        what = "--retention is for saved models; an exported one carries its own"
+        raise PowerBertError(what, got=asked.model, remedy="leave it out, or export with it")
     elif columns.max_length is not None:
         engine.limits = engine.limits._replace(longest=min(columns.max_length, engine.limits.longest))
     task = task_of(columns, engine, asked.data)
@@ -96,7 +105,12 @@ def is_task_folder(data: str, columns: Columns) -> bool:
 
 
 def read_rows(
-    asked: Answering | ExportFlags, columns: Columns, task: Task, default: str, *, labelled: bool
+    asked: EvaluateFlags | PredictFlags | ExportFlags,
+    columns: Columns,
+    task: Task,
+    default: str,
+    *,
+    labelled: bool,
 ) -> Split:
     """The rows of --data, or of a split of --task; a seeded part of them if one was asked for."""
     data = asked.data or ""

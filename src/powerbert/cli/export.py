@@ -79,9 +79,7 @@ def _calibration(file: str, task: Task) -> list[Text]:
     return texts_of(read_split(file, task, labelled=False).part(CALIBRATION, 0).dataset[:])
 
 
-def _compare(
-    asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, task: Task
-) -> dict[str, Any]:
+def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, task: Task) -> dict[str, Any]:
     """Torch in fp32 against the folder that was just written, on the last rows, which gave no scales."""
     with working(f"comparing the answers to {len(texts):,} texts"):
         found = compare(torch, open_engine(asked.output), texts)

@@ -188,7 +188,9 @@ class PredictFlags(Answering):
         if self.format not in (None, "jsonl", "csv"):
             raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
         if self.glue is not None and self.rows is not None:
-            raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
+            raise PowerBertError(
+                "a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out"
+            )
         if self.output is None and self.glue is None:
             raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
         if self.output is not None:

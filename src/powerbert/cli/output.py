@@ -109,7 +109,7 @@ def write_bytes(target: str, content: bytes, flag: str) -> None:
 
 @contextmanager
 def writing(target: str, flag: str) -> Iterator[TextIO]:
-    """A text file that is written little by little and appears whole, or not at all; "-" is standard output."""
+    """A text file written little by little that appears whole, or not at all; "-" is standard output."""
     if target == STANDARD_OUTPUT:
         yield sys.stdout
         sys.stdout.flush()

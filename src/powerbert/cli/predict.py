@@ -68,10 +68,10 @@ def predict(asked: PredictFlags, columns: Columns) -> None:
 
 def _rows(asked: PredictFlags, columns: Columns, task: Task) -> tuple[Iterable[Texts], int | None]:
     """The rows to answer and, where it is known, their number; a file is read while it is answered."""
-    if asked.rows is None and asked.glue is None and asked.split is None:
-        if not is_task_folder(asked.data, columns):
-            rows = stream_rows(asked.data, task)
-            return ((row.number, row.texts) for row in rows), _lines(Path(asked.data))
+    whole = (asked.rows, asked.glue, asked.split) == (None, None, None)
+    if whole and not is_task_folder(asked.data, columns):
+        rows = stream_rows(asked.data, task)
+        return ((row.number, row.texts) for row in rows), _lines(Path(asked.data))
     split = read_rows(asked, columns, task, "test", labelled=False)
     if asked.glue is not None:
         _check_submission(task, split)
@@ -111,7 +111,9 @@ def _answered(
 # ---- what is written -----------------------------------------------------------------------
 
 
-def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[Record]:
+def _records(
+    held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task
+) -> Iterator[Record]:
     """For each row its line in the source, the label and how sure the model is, as `pipeline` says it."""
     names, function = engine.labels, function_of(engine.problem_type, len(engine.labels))
     if task.kind == "multiple-choice":

@@ -88,7 +88,7 @@ def windows(stream: Iterable[Item], most: int = WINDOW, first: int | None = None
 
 
 def ahead(source: Iterable[Item]) -> Iterator[Item]:
-    """Make the next item in a thread while the caller works on this one: tokenising in the engine's shadow."""
+    """Make the next item in a thread while the caller works on this one."""
     items = iter(source)
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
