@@ -14,15 +14,18 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from powerbert.engines.answers import tokenise_for
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.export.graph import limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
+from powerbert.modeling.limits import limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
-from powerbert.text.batches import Row, Text, collate, tokenise
+from powerbert.text.batches import collate, length_order
+from powerbert.text.tokenise import Row, Text, check_texts
 
 STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
@@ -32,6 +35,11 @@ SCALING_TEXTS = 64
 """Texts from which int8 takes its scales; speed does not depend on them."""
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""
+
+
+def own_feed(engine: str) -> str:
+    """The feed with which an engine is at its best; stock transformers is run as everybody runs it."""
+    return {STOCK: "dynamic", TorchEngine.name: "packed"}.get(engine, "sorted")
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Workbench:
     """Engines of both models, opened once, and the batches of every feed."""
 
     def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
-        self.folder, self.work, self.texts, self.max_length = folder, work, list(texts), max_length
+        self.folder, self.work, self.texts = folder, work, list(texts)
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         self.programs: dict[bool, Any] = {}
         model, self.tokenizer = load(folder)
@@ -88,8 +96,10 @@ class Workbench:
         # To count on, not to time: the engines have their own copies, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, bool, int], int] = {}
-        rows = tokenise(Stock(self.models[False], self.tokenizer), self.texts)
-        self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
+        check_texts(self.texts)
+        stock = Stock(self.models[False], self.tokenizer)
+        self.max_length = min(max_length, stock.limits.longest)
+        self.rows = tokenise_for(stock, self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
     def engine(self, arm: Arm) -> Engine:
@@ -158,7 +168,7 @@ class Workbench:
         """Batches of as many rows as the arm says, but for the last."""
         order = list(range(len(rows)))
         if arm.feed in ("sorted", "packed"):
-            order.sort(key=lambda i: len(rows[i]["input_ids"]))
+            order = length_order([len(row["input_ids"]) for row in rows])
         return [order[at : at + arm.batch] for at in range(0, len(order), arm.batch)]
 
     def word_vectors(self, arm: Arm) -> int:

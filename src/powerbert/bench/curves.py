@@ -1,6 +1,6 @@
 """Cost against length and against batch size, and the paper's own protocol.
 
-Paper: Implementation
+Paper: Comparison to BERT
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from powerbert.bench.arms import STOCK, Arm, Workbench
+from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
 from powerbert.bench.measure import Rounds, interleave, ratio
 from powerbert.engines.torch_engine import TorchEngine
 
@@ -41,7 +41,7 @@ def _points(
     """Both models in every engine, in turn, on one batch of inputs of one length."""
     inputs = bench.of_length(length, batch)
     pairs = [
-        tuple(_arm(model, engine, precision, batch) for model in ("full", "eliminated"))
+        tuple(Arm(model, own_feed(engine), engine, precision, batch) for model in ("full", "eliminated"))
         for engine, precision in engines
     ]
     arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "full"]
@@ -62,11 +62,6 @@ def _points(
                 "efficiency": speed_up / work,
                 "against_stock": None if stock is None else ratio(stock, fast),
             }
-
-
-def _arm(model: str, engine: str, precision: str, batch: int) -> Arm:
-    # Inputs of one length have no PAD; in torch the packed feed is the engine as users have it.
-    return Arm(model, "packed" if engine == TorchEngine.name else "sorted", engine, precision, batch)
 
 
 def paper_protocol(bench: Workbench, runs: int, progress: Rounds = list) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from datasets import Dataset
 
 from powerbert.cli.groups import Columns, TrainingData
 from powerbert.cli.output import note
-from powerbert.errors import DataError, ModelFolderError
-from powerbert.tasks.readers import read_splits, task_data
-from powerbert.tasks.registry import find_task, own_task
+from powerbert.errors import DataError, ModelFolderError, PowerBertError
+from powerbert.tasks.readers import read_split, read_splits, task_data
+from powerbert.tasks.registry import TASKS, find_task, own_task
 from powerbert.tasks.sampling import subset
 from powerbert.tasks.task import Task
+from powerbert.text.tokenise import Text
 from powerbert.training.data import Data
 
 
@@ -68,6 +69,25 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
 def part(split: Dataset, rows: int | None, seed: int) -> Dataset:
     """The split, or a seeded part of it."""
     return split if rows is None else subset(split, rows, seed)
+
+
+def read_rows(data: str, split: str | None, task: Task, *, labelled: bool, default: str) -> Dataset:
+    """The rows of a file, or with a published task those of a split of its folder."""
+    if task.name in {known.name for known in TASKS} and (data == "hub" or Path(data).is_dir()):
+        split = split or default
+        return task_data(data, task, (split,), labelled=labelled)[split]
+    if split is not None:
+        raise DataError("--split belongs to a folder of --task", got=data)
+    return read_split(data, task, labelled=labelled)
+
+
+def texts_of(rows: Dataset, task: Task) -> list[Text]:
+    """The texts of rows, or the pairs, as an engine takes them."""
+    if task.kind == "multiple-choice":
+        raise PowerBertError("an engine runs sequence classifiers", got=task.name)
+    if task.is_pair:
+        return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
+    return list(rows["text"][:])
 
 
 def labels_of(model: Any) -> tuple[str, ...] | None:

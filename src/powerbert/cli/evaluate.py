@@ -7,21 +7,20 @@ from typing import Any
 
 from datasets import Dataset
 
-from powerbert.cli.data import existing_folder, labels_of, part, task_of
+from powerbert.cli.data import existing_folder, labels_of, part, read_rows, task_of
 from powerbert.cli.groups import Columns, EvaluateFlags, ExportFlags, PredictFlags, asked_retention
 from powerbert.cli.output import note, progress, show, working, write_json
-from powerbert.cli.training import evaluation_table, require_training
-from powerbert.errors import DataError, UnsupportedModelError
+from powerbert.cli.training import require_training
+from powerbert.errors import UnsupportedModelError
 from powerbert.modeling.apply import apply, retention_of
+from powerbert.modeling.limits import trained_length
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
-from powerbert.tasks.readers import read_split, task_data
-from powerbert.tasks.registry import TASKS
+from powerbert.report.tables import evaluation_table
 from powerbert.tasks.task import Task
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import evaluate as score
 from powerbert.training.heads import has_head
-from powerbert.training.record import trained_length
 
 
 def evaluate(asked: EvaluateFlags, columns: Columns) -> None:
@@ -60,18 +59,5 @@ def opened(
         )
     if retention is not None:
         apply(model, retention)
-    return (
-        pack(model),
-        tokenizer,
-        task,
-        part(_split(asked.data or "", asked.split, task, labelled, split), asked.rows, 0),
-    )
-
-
-def _split(data: str, asked: str | None, task: Task, labelled: bool, default: str) -> Dataset:
-    if task.name in {known.name for known in TASKS} and (data == "hub" or Path(data).is_dir()):
-        split = asked or default
-        return task_data(data, task, (split,), labelled=labelled)[split]
-    if asked is not None:
-        raise DataError("--split belongs to a folder of --task", got=data)
-    return read_split(data, task, labelled=labelled)
+    rows = read_rows(asked.data or "", asked.split, task, labelled=labelled, default=split)
+    return pack(model), tokenizer, task, part(rows, asked.rows, 0)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy
 from datasets import Dataset
-from rich.table import Table
 
-from powerbert.cli.data import existing_folder
+from powerbert.cli.data import existing_folder, texts_of
 from powerbert.cli.evaluate import opened
 from powerbert.cli.groups import CALIBRATION, Columns, ExportFlags, asked_retention
 from powerbert.cli.output import note, show, working, write_json
@@ -22,11 +21,12 @@ from powerbert.export.write import needs_scales
 from powerbert.modeling.apply import apply
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
+from powerbert.report.tables import comparison_table
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.sampling import subset
 from powerbert.tasks.task import Task
-from powerbert.text.batches import Text
+from powerbert.text.tokenise import Text
 from powerbert.training.evaluation import answers
 
 AGREEMENT = 0.99
@@ -44,7 +44,7 @@ def export(asked: ExportFlags, columns: Columns) -> None:
             remedy="leave it out, or give --data too",
         )
     model, tokenizer, task, rows = _source(asked, columns)
-    texts = [] if rows is None or task is None else _texts(rows, task)
+    texts = [] if rows is None or task is None else texts_of(rows, task)
     used = CALIBRATION if scales and asked.calibration is None else 0
     known, unseen = texts[:used], texts[used:]
     if asked.calibration is not None and task is not None:
@@ -58,7 +58,7 @@ def export(asked: ExportFlags, columns: Columns) -> None:
         metrics = _metrics(found, rows, task, used)
         figures |= found.to_json() | {"metric": metrics}
         if asked.shows:
-            show(_table(asked, found, metrics, task))
+            show(comparison_table(found, f"{asked.to} {asked.precision}", metrics, task.metric))
         if found.agreement is not None and found.agreement < AGREEMENT:
             changed = f"{asked.precision} changes {100 * (1 - found.agreement):.1f} % of the labels"
             note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
@@ -82,16 +82,8 @@ def _source(asked: ExportFlags, columns: Columns) -> tuple[Any, Any, Task | None
     return unpack(model), tokenizer, task, rows
 
 
-def _texts(rows: Dataset, task: Task) -> list[Text]:
-    if task.kind == "multiple-choice":
-        raise PowerBertError("an engine runs sequence classifiers", got=task.name)
-    if task.is_pair:
-        return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    return list(rows["text"][:])
-
-
 def _calibration(file: str, task: Task) -> list[Text]:
-    return _texts(subset(read_split(file, task, labelled=False), CALIBRATION, 0), task)
+    return texts_of(subset(read_split(file, task, labelled=False), CALIBRATION, 0), task)
 
 
 def _compare(asked: ExportFlags, model: Any, tokenizer: Any, texts: list[Text]) -> Comparison:
@@ -108,16 +100,3 @@ def _metrics(found: Comparison, rows: Dataset, task: Task, used: int) -> dict[st
     measure = metric(task.metric)
     arms = {"torch fp32": found.first, "exported": found.second}
     return {name: measure(answers(logits, task), labels) for name, logits in arms.items()}
-
-
-def _table(asked: ExportFlags, found: Comparison, metrics: dict[str, float] | None, task: Task) -> Table:
-    table = Table(title=f"{len(found.first):,} texts that were not used for the scales")
-    table.add_column("")
-    table.add_column(f"{asked.to} {asked.precision} against torch fp32", justify="right")
-    if found.agreement is not None:
-        table.add_row("same label", f"{100 * found.agreement:.2f} %")
-    table.add_row("largest difference of a logit", f"{found.difference:.4f}")
-    if metrics is not None:
-        before, after = (100 * value for value in metrics.values())
-        table.add_row(task.metric, f"{before:.2f} -> {after:.2f}")
-    return table

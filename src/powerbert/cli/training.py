@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import disable_progress_bars
-from rich.table import Table
 from transformers.utils import logging
 
 from powerbert.cli.data import existing_folder, read_training_data
 from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, asked_retention
 from powerbert.cli.output import note, show, write_json
 from powerbert.errors import MissingExtraError
-from powerbert.report.retention_table import retention_table
+from powerbert.report.tables import evaluation_table, retention_table
 from powerbert.training import steps
 from powerbert.training.anytime import anytime as recipe
 from powerbert.training.evaluation import Evaluation
@@ -102,24 +101,6 @@ def figures(result: StepResult) -> dict[str, Any]:
         "tokens_per_second": result.tokens_per_second,
         "skipped": result.skipped,
     }
-
-
-def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
-    """Metric, interval and real word-vectors, one row per model or configuration."""
-    first = next(iter(evaluations.values()))
-    table = Table(title=f"{first.rows:,} rows, real word-vectors without padding")
-    for column in ("", first.metric, "95 % interval", "word-vectors", "of the untouched"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, evaluation in evaluations.items():
-        low, high = evaluation.interval
-        table.add_row(
-            name,
-            f"{100 * evaluation.value:.2f}",
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{evaluation.word_vectors:,}",
-            f"{100 * evaluation.work:.1f} %",
-        )
-    return table
 
 
 def quiet() -> None:
