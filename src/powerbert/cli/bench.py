@@ -87,7 +87,7 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
     if asked.data is not None:
         task = task_of(columns)
         rows = read_rows(asked.data, asked.split, task, labelled=False, default="dev")
-        return texts_of(rows.select(range(min(asked.inputs, len(rows)))), task)
+        return texts_of(rows, task)[: asked.inputs]
     try:
         lines = Path(asked.texts or "").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-
 from powerbert.cli.groups import Columns, TrainingData
 from powerbert.cli.output import note
 from powerbert.errors import DataError, ModelFolderError, PowerBertError
 from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import TASKS, find_task, own_task
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.text.tokenise import Text
 from powerbert.training.data import Data
 
@@ -45,7 +42,7 @@ def task_of(columns: Columns, labels: tuple[str, ...] | None = None) -> Task:
 def read_training_data(source: TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
     task = task_of(source)
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     if source.train is not None and source.dev is not None and source.data is None:
         task, splits = read_splits({"train": source.train, "dev": source.dev}, task)
     elif source.task is not None and source.data is not None and source.train is source.dev is None:
@@ -66,12 +63,12 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
     return data
 
 
-def part(split: Dataset, rows: int | None, seed: int) -> Dataset:
+def part(split: Split, rows: int | None, seed: int) -> Split:
     """The split, or a seeded part of it."""
-    return split if rows is None else subset(split, rows, seed)
+    return split if rows is None else split.part(rows, seed)
 
 
-def read_rows(data: str, split: str | None, task: Task, *, labelled: bool, default: str) -> Dataset:
+def read_rows(data: str, split: str | None, task: Task, *, labelled: bool, default: str) -> Split:
     """The rows of a file, or with a published task those of a split of its folder."""
     if task.name in {known.name for known in TASKS} and (data == "hub" or Path(data).is_dir()):
         split = split or default
@@ -81,13 +78,13 @@ def read_rows(data: str, split: str | None, task: Task, *, labelled: bool, defau
     return read_split(data, task, labelled=labelled)
 
 
-def texts_of(rows: Dataset, task: Task) -> list[Text]:
+def texts_of(rows: Split, task: Task) -> list[Text]:
     """The texts of rows, or the pairs, as an engine takes them."""
     if task.kind == "multiple-choice":
         raise PowerBertError("an engine runs sequence classifiers", got=task.name)
     if task.is_pair:
-        return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    return list(rows["text"][:])
+        return list(zip(rows.dataset["text"][:], rows.dataset["text_pair"][:], strict=True))
+    return list(rows.dataset["text"][:])
 
 
 def labels_of(model: Any) -> tuple[str, ...] | None:

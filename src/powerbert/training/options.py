@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from typing_extensions import override
 
 from powerbert.errors import PowerBertError
-from powerbert.tasks.task import Task
+
+if TYPE_CHECKING:
+    from powerbert.tasks.task import Task  # imports numpy: help is to be instant
 
 TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
