@@ -55,7 +55,7 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
         "train": part(splits["train"], source.rows, seed),
         "dev": part(splits["dev"], source.dev_rows, 0),
     }
-    data = Data.of(task, parts)
+    data = Data.of(task, parts, source.max_length)
     for line in (*data.findings.lines(), *data.findings.notes):
         note(line)
     for line in data.findings.warnings:
