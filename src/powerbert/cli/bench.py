@@ -11,7 +11,7 @@ from typing import Any
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.curves import curves, paper_protocol
 from powerbert.bench.run import choose_arms, measure_arms
-from powerbert.cli.data import existing_folder, read_rows, task_of, texts_of
+from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.groups import BenchFlags, Columns
 from powerbert.cli.output import note, progress, show, working, write_bytes, write_json
 from powerbert.engines.open import ENGINES
@@ -19,6 +19,7 @@ from powerbert.errors import PowerBertError
 from powerbert.machine.verdicts import hold_isa, probe
 from powerbert.report.bench_picture import bench_picture
 from powerbert.report.tables import arms_table, efficiency_table, headline_table
+from powerbert.tasks.encoding import texts_of
 from powerbert.text.tokenise import Text
 
 PADDED_TO = 128
@@ -83,11 +84,12 @@ def _measure(
 
 
 def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
-    """The first texts of the file."""
+    """At most --inputs texts of the file."""
     if asked.data is not None:
-        task = task_of(columns)
-        rows = read_rows(asked.data, asked.split, task, labelled=False, default="dev")
-        return texts_of(rows, task)[: asked.inputs]
+        task = task_of(columns, data=asked.data)
+        if task.kind == "multiple-choice":
+            raise PowerBertError("bench measures sequence classifiers", got=task.name)
+        return texts_of(read_rows(asked, columns, task, "dev", labelled=False).dataset[:])
     try:
         lines = Path(asked.texts or "").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
