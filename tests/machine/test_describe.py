@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from powerbert.machine.describe import Watch, machine, own_seconds
+import pytest
+
+from powerbert.machine.describe import Watch, duration, machine, own_seconds
 
 
 def test_a_busy_machine_is_told(monkeypatch):
@@ -29,3 +31,10 @@ def test_the_machine_names_its_processor_and_versions():
     assert found["processor"]
     assert found["cores"] >= 1
     assert "torch" in found["versions"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "0 s"), (61, "61 s"), (179, "3.0 min"), (5400, "90 min"), (7200, "2.0 h")]
+)
+def test_a_duration_is_no_more_exact_than_an_estimate(seconds, words):
+    assert duration(seconds) == words
