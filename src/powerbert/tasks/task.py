@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy
 
 from powerbert.errors import DataError
+from powerbert.tasks.metrics import METRICS, metric
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -98,7 +99,26 @@ class Task:
 
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same task with the class names that were found in the training data."""
-        return replace(self, labels=tuple(labels), exact_labels=True)
+        names = tuple(labels)
+        metric = metric_for(self.kind, self.metric, names)
+        return replace(self, labels=names, metric=metric, exact_labels=True)
+
+
+def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> str:
+    """The metric of that name, or the usual one; refuses a metric of classes for numbers and the reverse.
+
+    F1 is that of class 1 where there are two classes, and macro F1, under that name, where there are more.
+    """
+    numbers = kind == "regression"
+    name = name or ("spearman" if numbers else "accuracy")
+    if metric(name).of_numbers is not numbers:
+        fitting = [known.name for known in METRICS.values() if known.of_numbers is numbers]
+        raise DataError(
+            f"{name} does not score {'numbers' if numbers else 'classes'}",
+            rule=f"a {kind} is scored by {' or '.join(fitting)}",
+            remedy="name another with --metric" if numbers else "for numbers to predict use --regression",
+        )
+    return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
 
 
 @dataclass(frozen=True)
