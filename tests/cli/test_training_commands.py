@@ -87,7 +87,7 @@ def test_evaluate_counts_real_word_vectors_with_and_without_the_folders_retentio
     own = json.loads(capsys.readouterr().out)
     assert run("evaluate", *asked, "--retention", "1.0,1.0,1.0,1.0") == 0
     full = json.loads(capsys.readouterr().out)
-    assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_untouched"]
+    assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_full"]
     assert (
         own["value"]
         == json.loads((steps / "three" / "run.json").read_text())["result"]["evaluation"]["value"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from powerbert.cli.data import existing_folder, labels_of, part, task_of
 from powerbert.cli.groups import Columns, EvaluateFlags, ExportFlags, PredictFlags, asked_retention
-from powerbert.cli.output import note, progress, show, working, write_json
+from powerbert.cli.output import note, show, working, write_json
 from powerbert.cli.training import evaluation_table, require_training
 from powerbert.errors import DataError, UnsupportedModelError
 from powerbert.modeling.apply import apply, retention_of
@@ -28,9 +28,7 @@ def evaluate(asked: EvaluateFlags, columns: Columns) -> None:
     length = columns.max_length or trained_length(Path(asked.model))
     encoded = encode(Data.of(task, {"dev": split}), model, tokenizer, length)
     note(encoded.why)
-    result = score(
-        model, encoded.splits["dev"], task, tokenizer, batch_size=asked.batch_size, progress=progress
-    )
+    result = score(model, encoded.splits["dev"], task, tokenizer, batch_size=asked.batch_size)
     if asked.shows:
         show(evaluation_table({asked.model: result}))
     if asked.json is not None:

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from powerbert.cli.evaluate import opened
 from powerbert.cli.groups import Columns, PredictFlags
-from powerbert.cli.output import note, progress, write_text
+from powerbert.cli.output import note, write_text
+from powerbert.engines.answers import answer_rows
+from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError, PowerBertError
 from powerbert.modeling.limits import trained_length
 from powerbert.tasks.submission import submission
 from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data, encode
-from powerbert.training.evaluation import answers, logits_of
+from powerbert.training.evaluation import answers, inputs_of
 
 
 def predict(asked: PredictFlags, columns: Columns) -> None:
@@ -30,9 +32,9 @@ def predict(asked: PredictFlags, columns: Columns) -> None:
     length = columns.max_length or trained_length(Path(asked.model))
     encoded = encode(Data.of(task, {"test": split}), model, tokenizer, length)
     note(encoded.why)
-    logits = logits_of(
-        model, encoded.splits["test"], tokenizer, batch_size=asked.batch_size, progress=progress
-    )
+    rows = inputs_of(encoded.splits["test"])
+    logits = numpy.stack(answer_rows(TorchEngine(model, tokenizer), rows, most=asked.batch_size))
+    logits = logits.reshape(len(split), -1)
     if asked.output is not None:
         write_text(asked.output, "".join(_lines(split, logits, task)), "--output")
     if asked.glue is not None:

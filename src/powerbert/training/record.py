@@ -74,7 +74,7 @@ def model_card(
         "|---|---|",
         f"| {evaluation.metric} | {evaluation.value:.4f} "
         f"(95 % interval {low:.4f} to {high:.4f}, {evaluation.rows} rows) |",
-        f"| word-vectors processed | {evaluation.word_vectors:,} of {evaluation.word_vectors_untouched:,} "
+        f"| word-vectors processed | {evaluation.word_vectors:,} of {evaluation.word_vectors_full:,} "
         f"of the unpadded model ({100 * evaluation.work:.1f} %) |",
     ]
     if retention is not None:
