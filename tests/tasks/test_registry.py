@@ -7,6 +7,7 @@ import pytest
 from powerbert.errors import DataError
 from powerbert.tasks.metrics import METRICS
 from powerbert.tasks.registry import TASKS, find_task, own_task
+from powerbert.tasks.task import METRIC_NAMES
 
 # The paper's "Dataset statistics" (RACE is scored as 4 choices) and the metrics under its main table.
 PAPER = {
@@ -38,6 +39,7 @@ RELEASE = {  # the hyper-parameters that the authors list in the README of their
 def test_the_tasks_are_the_papers():
     assert {t.name: (len(t.labels or ()), t.max_length, t.metric) for t in TASKS} == PAPER
     assert all(task.metric in METRICS for task in TASKS)
+    assert {*METRICS} == {name for names in METRIC_NAMES.values() for name in names}
 
 
 def test_hyper_parameters_are_the_releases_and_else_within_the_papers_ranges():

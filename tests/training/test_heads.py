@@ -13,13 +13,15 @@ from datasets import Dataset
 import powerbert
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
-from powerbert.tasks.registry import find_task
+from powerbert.tasks.registry import find_task, own_task
 from powerbert.training.anytime import anytime
 from powerbert.training.data import Data
+from powerbert.training.heads import has_head
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.steps import Run, finetune, retrain, search
 
 sys.path.insert(0, str(Path(__file__).parent))
+from models import tiny
 from runs import FILLER, pretrained
 
 
@@ -61,3 +63,25 @@ def test_both_recipes_hand_a_model_of_this_kind_from_step_to_step(tmp_path, name
         assert json.loads((result.folder / "run.json").read_text())["result"]["evaluation"]["rows"] == 12
     assert retention_of(powerbert.load(three.folder)[0]) == two.retention
     assert {row["rows"] for row in table} == {12}
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "same"),
+    [
+        (["NEGATIVE", "POSITIVE"], ["negative", "positive"], True),
+        (["positive", "negative"], ["negative", "positive"], False),
+        (["LABEL_0", "LABEL_1"], ["negative", "positive"], False),
+        (["Yes", "yes"], ["yes", "Yes"], False),  # two classes that differ by case alone
+        (["Yes", "yes"], ["Yes", "yes"], True),
+    ],
+)
+def test_a_head_with_the_same_labels_in_another_case_is_the_tasks(own, asked, same):
+    model = tiny("bert", "ForSequenceClassification")
+    model.config.id2label = dict(enumerate(own))
+    assert has_head(model, own_task("text").with_labels(asked)) is same
+
+
+def test_a_model_for_sst_2_keeps_its_head():
+    model = tiny("bert", "ForSequenceClassification")
+    model.config.id2label = {0: "NEGATIVE", 1: "POSITIVE"}
+    assert has_head(model, find_task("SST-2"))

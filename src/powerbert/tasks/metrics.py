@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy
@@ -40,13 +41,15 @@ class Metric:
     name: str
     score: Callable[[_Codes, _Codes, _Floats], _Floats]
     """(predictions, labels, values that the codes stand for) -> a score for each sample: (...)."""
-    of_numbers: bool = False
-    """Whether it scores numbers rather than classes."""
 
     def __call__(self, predictions: Values, labels: Values) -> float:
         """Score all rows."""
         predicted, truth, values = _coded(*_aligned(predictions, labels))
         return float(self.score(predicted, truth, values))
+
+    def at_once(self, values: _Floats, predicted: _Codes, truth: _Codes, axis: int) -> _Floats:
+        """Score each sample, as scipy asks for it; the axis is always the last."""
+        return self.score(predicted, truth, values)
 
 
 def metric(name: str) -> Metric:
@@ -73,24 +76,21 @@ def bootstrap_interval(
             "no such interval", got=(samples, level), rule="samples is at least 1 and level between 0 and 1"
         )
     measure = metric(measure) if isinstance(measure, str) else measure
-    sides = _aligned(predictions, labels)
-    rows = len(sides[0])
+    predicted, truth = _aligned(predictions, labels)
+    rows = len(truth)
     if rows == 1:  # scipy wants two; one row can only be drawn again
-        return Interval(*[measure(*sides)] * 2)
+        return Interval(*[measure(predicted, truth)] * 2)
+    sides: tuple[NDArray[Any], NDArray[Any]] = predicted, truth
     statistic: Callable[..., Any] = measure
-    if known := isinstance(measure, Metric):
-        *sides, values = _coded(*sides)
-        score = measure.score
-
-        def statistic(predicted: _Codes, truth: _Codes, axis: int) -> _Floats:
-            return score(predicted, truth, values)
-
+    if isinstance(measure, Metric):
+        first, second, values = _coded(predicted, truth)
+        sides, statistic = (first, second), partial(measure.at_once, values)
     found = stats.bootstrap(
-        tuple(sides),
+        sides,
         statistic,
         n_resamples=samples,
         batch=max(1, DRAWN // rows),
-        vectorized=known,
+        vectorized=isinstance(measure, Metric),
         paired=True,
         confidence_level=level,
         method="percentile",
@@ -119,7 +119,7 @@ def _f1(predicted: _Codes, truth: _Codes, values: _Floats) -> _Floats:
 def _macro_f1(predicted: _Codes, truth: _Codes, values: _Floats) -> _Floats:
     """Mean F1 of the classes that are predicted or present: 0..1."""
     said, true, both = _counts(predicted, truth, len(values))
-    return _ratio(2.0 * both, said + true).sum(-1) / (said + true > 0).sum(-1)
+    return numpy.asarray(_ratio(2.0 * both, said + true).sum(-1) / (said + true > 0).sum(-1))
 
 
 def _matthews(predicted: _Codes, truth: _Codes, values: _Floats) -> _Floats:
@@ -148,7 +148,7 @@ METRICS = {
         Metric("accuracy", _accuracy),
         Metric("f1", _f1),
         Metric("matthews", _matthews),
-        Metric("spearman", _spearman, of_numbers=True),
+        Metric("spearman", _spearman),
         Metric("macro_f1", _macro_f1),
     )
 }

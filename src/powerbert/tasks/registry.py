@@ -13,7 +13,7 @@ from powerbert.tasks.task import HyperParameters, Kind, Task, metric_for
 
 NLI = ("entailment", "not_entailment")
 SENTIMENT = ("negative", "positive")
-SINGLE = {"text": ("text", "sentence")}
+SINGLE: dict[str, tuple[str, ...]] = {"text": ("text", "sentence")}
 SENTENCES = ("sentence1", "sentence2")
 
 HYPER_PARAMETERS = {
@@ -47,8 +47,8 @@ def _glue(name: str, columns: dict[str, tuple[str, ...]], metric: str, max_lengt
     """A task of GLUE; one without classes is a regression."""
     kind: Kind = "classification" if "labels" in more else "regression"
     more = {"folders": (name,), "hub": f"nyu-mll/glue:{_plain(name)}"} | more
-    known = {"max_length": max_length, "hyper_parameters": HYPER_PARAMETERS[name]}
-    return Task(name, kind, columns, metric, **known, **more)
+    more |= {"max_length": max_length, "hyper_parameters": HYPER_PARAMETERS[name]}
+    return Task(name, kind, columns, metric, **more)
 
 
 def _mnli(name: str, suffix: str) -> Task:

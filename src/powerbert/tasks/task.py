@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy
-
 from powerbert.errors import DataError
-from powerbert.tasks.metrics import METRICS, metric
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -17,6 +14,8 @@ if TYPE_CHECKING:
 Kind = Literal["classification", "regression", "multiple-choice"]
 
 CHOICES = 4  # options of a RACE question
+METRIC_NAMES = {"classes": ("accuracy", "f1", "matthews", "macro_f1"), "numbers": ("spearman",)}
+"""What is scored -> by which metrics of `metrics.py`, which is not imported for a flag's sake."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +108,17 @@ def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> st
 
     F1 is that of class 1 where there are two classes, and macro F1, under that name, where there are more.
     """
-    numbers = kind == "regression"
-    name = name or ("spearman" if numbers else "accuracy")
-    if metric(name).of_numbers is not numbers:
-        fitting = [known.name for known in METRICS.values() if known.of_numbers is numbers]
+    scored, other = ("numbers", "classes") if kind == "regression" else ("classes", "numbers")
+    name = name or METRIC_NAMES[scored][0]
+    if name in METRIC_NAMES[other]:
         raise DataError(
-            f"{name} does not score {'numbers' if numbers else 'classes'}",
-            rule=f"a {kind} is scored by {' or '.join(fitting)}",
-            remedy="name another with --metric" if numbers else "for numbers to predict use --regression",
+            f"{name} does not score {scored}",
+            rule=f"a {kind} is scored by {' or '.join(METRIC_NAMES[scored])}",
+            remedy="name another with --metric" if scored == "numbers" else "for numbers use --regression",
         )
+    if name not in METRIC_NAMES[scored]:
+        known = [name for names in METRIC_NAMES.values() for name in names]
+        raise DataError("unknown metric", got=name, rule=f"metrics are {', '.join(known)}")
     return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
 
 
@@ -146,7 +147,7 @@ class Split:
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")
-        order = numpy.random.default_rng(seed).permutation(len(self))[:rows]
-        part = self.dataset.select(order.tolist(), keep_in_memory=True)
+        shuffled = self.dataset.shuffle(seed, keep_in_memory=True)
+        part = shuffled.select(range(min(rows, len(self))), keep_in_memory=True)
         note = f"{len(part):,} of {len(self):,} rows, shuffled with seed {seed}"
         return replace(self, dataset=part, notes=(*self.notes, note))

@@ -31,13 +31,18 @@ PROBLEMS: dict[str, Any] = {
 
 
 def has_head(model: PreTrainedModel, task: Task) -> bool:
-    """Whether the model already answers this task: the right class, and the same labels in order."""
+    """Whether the model already answers this task: the right class, and the same labels in order.
+
+    Case does not matter, as in NEGATIVE and POSITIVE of a model for SST-2, unless two labels differ by it.
+    """
     if type(model) is not _head_class(model, task):
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
     id2label: Any = model.config.id2label
-    return [id2label[i] for i in sorted(id2label)] == list(task.labels or ())
+    own, asked = [id2label[i] for i in sorted(id2label)], list(task.labels or ())
+    folded = [name.casefold() for name in own]
+    return own == asked or (folded == [name.casefold() for name in asked] and len({*folded}) == len(folded))
 
 
 def model_for(
