@@ -159,9 +159,7 @@ def quiet() -> None:
 
 def require_training() -> None:
     """Refuse in one line where the training libraries are not installed."""
-    missing = [
-        name for name in ("accelerate", "datasets", "sklearn", "matplotlib") if find_spec(name) is None
-    ]
+    missing = [name for name in ("accelerate", "datasets", "scipy", "matplotlib") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
             f"training and evaluating need {', '.join(missing)}",
