@@ -29,7 +29,7 @@ from powerbert.cli.groups import (
 from powerbert.errors import MissingExtraError
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRAS = {"datasets": "train", "accelerate": "train", "sklearn": "train", "scipy": "train"}
+EXTRAS = {"datasets": "train", "accelerate": "train", "scipy": "train"}
 """Packages that a command may miss, and the extra that brings them."""
 
 
@@ -182,11 +182,11 @@ COMMANDS = (
     Command(
         "bench",
         "bench",
-        (BenchFlags,),
+        (BenchFlags, Columns),
         """Measure elimination against the best that the machine does without it.
 
-        All arms run in turn in one run. The headline is the ratio to the best full arm of the same
-        precision, then of any precision, then to stock transformers, then to the paper's padding to N.
+        All arms run in turn in one run, and it says beforehand how long that will take. The headline is the
+        ratio to the best full arm of the same precision, then of any precision, then to stock transformers.
 
         Example:
 

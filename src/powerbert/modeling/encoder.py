@@ -1,6 +1,7 @@
 """The one encoder loop: project, attend, extract, feed forward.
 
 Paper: PoWER-BERT Scheme
+Paper: Self-Attention Mechanism
 
 Training, export and inference run it, over padded or packed word-vectors (`layout.py`). Work whose result
 nobody reads is not done, and that is exact: rows of eliminated word-vectors are neither mixed, projected
