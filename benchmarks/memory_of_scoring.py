@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from powerbert.engines.open import open_engine
-from powerbert.machine.describe import machine
-from powerbert.machine.memory import extra_megabytes
+from powerbert.machine.describe import extra_megabytes, machine
 from powerbert.text.batches import answer
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import powerbert
-from powerbert.bench.measure import interleave, ratio
+from powerbert.machine.measure import interleave, ratio
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import check
 from powerbert.engines.open import ENGINES

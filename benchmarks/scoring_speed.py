@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from powerbert.bench.measure import interleave
+from powerbert.machine.measure import interleave
 from powerbert.elimination.extract import extract, extract_queries
 from powerbert.elimination.selection import select
 from powerbert.elimination.significance import significance

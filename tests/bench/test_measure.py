@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from powerbert.bench import measure
 from powerbert.bench.arms import Arm, same_mean
 from powerbert.bench.headline import headline
-from powerbert.bench.measure import Timing, interleave, p95, ratio
+from powerbert.machine.measure import Timing, interleave, p95, ratio
 from powerbert.machine.describe import Watch, machine, own_seconds
-from powerbert.machine.memory import extra_megabytes
+from powerbert.machine.describe import extra_megabytes
 
 SECONDS = st.lists(st.floats(1e-3, 10), min_size=1, max_size=40)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.bench.measure import interleave, ratio
+from powerbert.machine.measure import interleave, ratio
 from powerbert.engines.torch_engine import TorchEngine
 
 LENGTHS = (32, 64, 128, 256, 512)

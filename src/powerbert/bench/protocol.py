@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.bench.measure import interleave
+from powerbert.machine.measure import interleave
 from powerbert.engines.torch_engine import TorchEngine
 
 BATCH = 128

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from powerbert.bench.measure import interleave, ratio
+from powerbert.machine.measure import interleave, ratio
 from powerbert.cli.groups import DemoFlags
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.cli.training import quiet, require_training, uninterrupted
