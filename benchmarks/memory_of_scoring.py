@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from powerbert.engines.answers import answer
 from powerbert.engines.open import open_engine
 from powerbert.machine.describe import extra_megabytes, machine
-from powerbert.text.batches import answer
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.machine.measure import interleave, ratio
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.measure import interleave, ratio
 
 LENGTHS = (32, 64, 128, 256, 512)
 BATCHES = (1, 2, 4, 8, 16, 32)

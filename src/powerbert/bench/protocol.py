@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.machine.measure import interleave
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.measure import interleave
 
 BATCH = 128
 

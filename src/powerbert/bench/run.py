@@ -10,9 +10,9 @@ import torch
 
 from powerbert.bench.arms import MODELS, STOCK, Arm, Field
 from powerbert.bench.headline import headline
-from powerbert.machine.measure import Timing, interleave, p95
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import Watch, extra_megabytes, machine
+from powerbert.machine.measure import Timing, interleave, p95
 from powerbert.machine.peak import peaks
 
 Progress = Callable[[Sequence[int]], Iterable[int]]
@@ -52,7 +52,9 @@ def bench(field: Field, arms: Sequence[Arm], rounds: int, progress: Progress = l
     timings = {arm: found[arm.name] for arm in arms}
     warning = watch.warning()
     # Twice, for the arms may run while the machine is faster than it was before them.
-    limits = {precision: max(rate, before.get(precision, rate)) for precision, rate in peaks(precisions).items()}
+    limits = {
+        precision: max(rate, before.get(precision, rate)) for precision, rate in peaks(precisions).items()
+    }
     described = [
         _describe(field, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
         for arm in arms

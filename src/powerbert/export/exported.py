@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Limits
 from powerbert.errors import ModelFolderError
 from powerbert.folders.safe import read_tokenizer, told, write_folder
 from powerbert.modeling.apply import elimination_of
+from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import MANIFEST, elimination_in, read_manifest, write_manifest
 
 _AGAIN = "export the model again"

@@ -37,6 +37,7 @@ def apply(
     savings: exact savings, all on by default.
     """
     base, family = base_of(model), family_of(_unwrap(model))
+    family.check(base)
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     if not isinstance(retention, RetentionConfiguration):

@@ -26,8 +26,8 @@ def machine_table(figures: dict[str, Any]) -> Table:
     if machine["onednn_max_cpu_isa"]:
         table.add_row("environment", f"ONEDNN_MAX_CPU_ISA={machine['onednn_max_cpu_isa']}")
     peaks = ", ".join(f"{name} {rate:,.0f}" for name, rate in figures["peak_gflops"].items())
-    threads = f"{figures['threads']} thread{'' if figures['threads'] == 1 else 's'}"
-    table.add_row("peak", f"{peaks} GFLOP/s in torch, {threads}")
+    table.add_row("threads", f"{figures['threads']} ({figures['threads_because']})")
+    table.add_row("peak", f"{peaks} GFLOP/s")
     return table
 
 

@@ -19,21 +19,22 @@ from datasets import Dataset
 from transformers import set_seed
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.machine.child import BF16, survives
+from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.report.retention_picture import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
-from powerbert.text.collator import Collator
+from powerbert.text.batches import Collator
 from powerbert.training.checkpoints import only_run
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.heads import has_head, model_for
 from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.record import RUN, begin, model_card, read_run, run_record
+from powerbert.training.record import begin, model_card, read_run, run_record
 from powerbert.training.retention_parameters import attach, degrees, detach, masses
 from powerbert.training.teacher import with_answers
 from powerbert.training.trainer import StepTrainer, inputs_per_step, processes, training_arguments
@@ -227,12 +228,12 @@ def run_step(
 
 def _precision(run: Run) -> Options:
     """The options with a precision that runs here: bf16 is tried in a child process first."""
-    if run.options.precision == "bf16" and not torch.cuda.is_available() and not survives(BF16):
-        run.tell(
-            "bf16 does not run on this machine: training in fp32 "
-            "(where a CPU pretends to have AMX, ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 may cure it)"
-        )
-        return replace(run.options, precision="fp32")
+    if torch.cuda.is_available():
+        return run.options
+    precision, line = training_precision(run.options.precision)
+    if line is not None:
+        run.tell(line)
+        return replace(run.options, precision=precision)
     return run.options
 
 
