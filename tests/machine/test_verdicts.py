@@ -22,8 +22,8 @@ from powerbert.errors import PowerBertError
 from powerbert.machine import probes
 from powerbert.machine import verdicts as probing
 from powerbert.machine.child import attempt
-from powerbert.machine.probes import PRODUCTS
-from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
+from powerbert.machine.probes import PRODUCTS, TRAINING
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict
 
 pytestmark = pytest.mark.usefixtures("memory")
 

@@ -9,7 +9,8 @@ import torch
 from runs import pretrained, small_data
 
 from powerbert.machine import verdicts
-from powerbert.machine.verdicts import CRASHES, TRAINING, WORKS, Verdict, probe
+from powerbert.machine.probes import TRAINING
+from powerbert.machine.verdicts import CRASHES, WORKS, Verdict, probe
 from powerbert.modeling.storage import load
 from powerbert.training.evaluation import evaluate
 from powerbert.training.options import Options

@@ -87,7 +87,7 @@ def extra_megabytes(work: Callable[[], object]) -> float | None:
     except OSError:
         work()
         return None
-    before = psutil.Process().memory_info().rss
+    before = int(psutil.Process().memory_info().rss)
     work()
     status = Path("/proc/self/status").read_text(encoding="ascii")
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))

@@ -16,8 +16,8 @@ SECONDS = 0.5
 def peaks(precisions: Iterable[str]) -> dict[str, float]:
     """GFLOP/s on torch's threads by precision; what does not run is left out.
 
-    In fp32 it is that of a large product. In other precisions it is what the fastest engine's probe gave on one
-    core, times the threads: a product of torch's own would be a slow reference on many machines.
+    In fp32 it is that of a large product. In other precisions it is what the fastest engine's probe gave on
+    one core, times the threads: a product of torch's own would be a slow reference on many machines.
     """
     found = {}
     for precision in dict.fromkeys(precisions):

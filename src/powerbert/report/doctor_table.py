@@ -8,7 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, TRAINING, Verdict
+from powerbert.machine.probes import TRAINING
+from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
 
 
 def machine_table(figures: dict[str, Any]) -> Table:
