@@ -22,7 +22,6 @@ import torch
 from powerbert.cli.demo import model_folder
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training.data import Data
 from powerbert.training.options import Options, SearchOptions
 from powerbert.training.retention_parameters import masses
@@ -37,7 +36,7 @@ def part(folder: Path, name: str, rows: int, dev_rows: int, seed: int) -> Data:
     task = find_task(name)
     splits = task_data(folder, task)
     return Data.of(
-        task, {"train": subset(splits["train"], rows, seed), "dev": subset(splits["dev"], dev_rows, seed)}
+        task, {"train": splits["train"].part(rows, seed), "dev": splits["dev"].part(dev_rows, seed)}
     )
 
 

@@ -22,7 +22,6 @@ from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training.anytime import anytime
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import evaluate
@@ -114,9 +113,9 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
     recipe, task = RECIPES[name], find_task(name)
     splits = task_data(given.data, task)
     if recipe.rows is not None:
-        splits["train"] = subset(splits["train"], recipe.rows, seed)
+        splits["train"] = splits["train"].part(recipe.rows, seed)
     if recipe.dev_rows is not None:
-        splits["dev"] = subset(splits["dev"], recipe.dev_rows, 0)
+        splits["dev"] = splits["dev"].part(recipe.dev_rows, 0)
     data, root = Data.of(task, splits), given.output / name / f"seed-{seed}"
     common: dict[str, Any] = {
         "learning_rate": recipe.learning_rate,

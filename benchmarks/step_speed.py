@@ -22,7 +22,6 @@ import torch
 import powerbert
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions
 from powerbert.training.shapes import linear
@@ -46,7 +45,7 @@ def main() -> None:
     given = parser.parse_args()
     task = find_task(given.task)
     splits = task_data(given.data, task)
-    parts = {"train": subset(splits["train"], given.rows, 0), "dev": subset(splits["dev"], 64, 0)}
+    parts = {"train": splits["train"].part(given.rows, 0), "dev": splits["dev"].part(64, 0)}
     with tempfile.TemporaryDirectory() as folder:
         rounds = [one_round(given, Data.of(task, parts), Path(folder) / str(i)) for i in range(given.rounds)]
     print(json.dumps(summary(given, rounds), indent=1))

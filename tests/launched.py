@@ -12,6 +12,7 @@ from runs import small_data
 from texts import tokenizer_for
 
 import powerbert
+from powerbert.tasks.task import Split
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.steps import Run, StepResult, finetune, retrain, search
@@ -33,7 +34,7 @@ def encoder(folder: Path) -> Path:
 def uneven_data() -> Data:
     """48 training rows are whole effective batches; 15 dev rows do not divide among two processes."""
     data = small_data()
-    dev = data.splits["dev"].select(range(15))
+    dev = Split(data.splits["dev"].dataset.select(range(15)))
     return Data.of(data.task, {"train": data.splits["train"], "dev": dev})
 
 

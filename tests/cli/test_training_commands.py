@@ -38,7 +38,7 @@ def home(tmp_path_factory):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["review", "stars"])
-            writer.writerows([row["text"], data.task.labels[row["label"]]] for row in split)
+            writer.writerows([row["text"], data.task.labels[row["label"]]] for row in split.dataset)
     return folder
 
 
@@ -100,7 +100,7 @@ def test_predict_answers_in_the_order_of_the_file_as_the_model_alone_would(steps
                "--output", "-") == 0  # fmt: skip
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     classify = powerbert.pipeline(steps / "three")
-    for answer, row in zip(answers, data.splits["dev"], strict=True):
+    for answer, row in zip(answers, data.splits["dev"].dataset, strict=True):
         alone = classify(row["text"])[0]
         assert answer["label"] == alone["label"]
         assert answer["score"] == pytest.approx(alone["score"], abs=1e-4)

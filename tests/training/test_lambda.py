@@ -19,7 +19,6 @@ import torch
 from powerbert.cli.demo import model_folder
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
 from powerbert.training.data import Data
 from powerbert.training.options import Options, SearchOptions
 from powerbert.training.retention_parameters import masses
@@ -54,7 +53,7 @@ def response(root: Path, shared: Path, seed: int) -> dict[tuple[str, float], lis
     task = find_task("SST-2")
     splits = task_data(shared / "data", task)
     rows = {"train": ROWS, "dev": 32}
-    data = Data.of(task, {name: subset(splits[name], count, seed) for name, count in rows.items()})
+    data = Data.of(task, {name: splits[name].part(count, seed) for name, count in rows.items()})
     options = Options(epochs=2, batch_size=BATCH, learning_rate=2e-4, seed=seed)
     finetune(Run("finetune", model_folder(), data, root / "fine-tuned", options, max_length=LENGTH))
     return {

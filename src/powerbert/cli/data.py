@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-
 from powerbert.cli.groups import Columns, TrainingData
 from powerbert.cli.output import note
 from powerbert.errors import DataError, ModelFolderError
 from powerbert.tasks.readers import read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data
 
 
@@ -44,7 +41,7 @@ def task_of(columns: Columns, labels: tuple[str, ...] | None = None) -> Task:
 def read_training_data(source: TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
     task = task_of(source)
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     if source.train is not None and source.dev is not None and source.data is None:
         task, splits = read_splits({"train": source.train, "dev": source.dev}, task)
     elif source.task is not None and source.data is not None and source.train is source.dev is None:
@@ -65,9 +62,9 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
     return data
 
 
-def part(split: Dataset, rows: int | None, seed: int) -> Dataset:
+def part(split: Split, rows: int | None, seed: int) -> Split:
     """The split, or a seeded part of it."""
-    return split if rows is None else subset(split, rows, seed)
+    return split if rows is None else split.part(rows, seed)
 
 
 def labels_of(model: Any) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ import torch
 from rich.table import Table
 
 from powerbert.cli.groups import DemoFlags
+from powerbert.cli.movie_reviews import movie_reviews
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.cli.training import quiet, require_training, uninterrupted
 from powerbert.engines.answers import answer_rows, tokenise_for
@@ -20,10 +21,9 @@ from powerbert.machine.measure import interleave, ratio
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade
-from powerbert.tasks.movie_reviews import movie_reviews
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
-from powerbert.tasks.sampling import subset
+from powerbert.tasks.task import Split
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.steps import Run, StepResult, finetune, retrain, search
@@ -42,7 +42,7 @@ def demo(asked: DemoFlags) -> None:
     with working("fetching the movie reviews"):
         data = _data()
     before, after = uninterrupted(lambda: _three_steps(data, Path(asked.output)))
-    reviews = data.splits["dev"]["text"][:]
+    reviews = data.splits["dev"].dataset["text"][:]
     figures = _figures(before, after) | _measure(before.folder, after.folder, reviews)
     _show_reviews(after.folder, reviews)
     show(_table(figures))
@@ -71,7 +71,7 @@ def model_folder() -> Path:
 
 def _data() -> Data:
     """A seeded part of the movie reviews."""
-    whole = subset(movie_reviews(), ROWS + DEV_ROWS, SEED)
+    whole = Split(movie_reviews()).part(ROWS + DEV_ROWS, SEED).dataset
     parts = {"train": whole.select(range(ROWS)), "dev": whole.select(range(ROWS, ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
     return Data.of(task, splits)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-
 from powerbert.cli.data import existing_folder, labels_of, part, task_of
 from powerbert.cli.groups import Columns, EvaluateFlags, ExportFlags, PredictFlags, asked_retention
 from powerbert.cli.output import note, progress, show, working, write_json
@@ -18,7 +16,7 @@ from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.registry import TASKS
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import evaluate as score
 from powerbert.training.heads import has_head
@@ -44,7 +42,7 @@ def evaluate(asked: EvaluateFlags, columns: Columns) -> None:
 
 def opened(
     asked: EvaluateFlags | PredictFlags | ExportFlags, columns: Columns, *, labelled: bool, split: str
-) -> tuple[Any, Any, Task, Dataset]:
+) -> tuple[Any, Any, Task, Split]:
     """Load the model with the asked retention, and read the split it is asked about."""
     folder = existing_folder(asked.model)
     retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
@@ -68,7 +66,7 @@ def opened(
     )
 
 
-def _split(data: str, asked: str | None, task: Task, labelled: bool, default: str) -> Dataset:
+def _split(data: str, asked: str | None, task: Task, labelled: bool, default: str) -> Split:
     if task.name in {known.name for known in TASKS} and (data == "hub" or Path(data).is_dir()):
         split = asked or default
         return task_data(data, task, (split,), labelled=labelled)[split]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-from datasets import Dataset
 from rich.table import Table
 
 from powerbert.cli.data import existing_folder
@@ -24,8 +23,7 @@ from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.text.tokenise import Text
 from powerbert.training.evaluation import answers
 
@@ -68,7 +66,7 @@ def export(asked: ExportFlags, columns: Columns) -> None:
         write_json(asked.json, figures)
 
 
-def _source(asked: ExportFlags, columns: Columns) -> tuple[Any, Any, Task | None, Dataset | None]:
+def _source(asked: ExportFlags, columns: Columns) -> tuple[Any, Any, Task | None, Split | None]:
     """The model and, where data was named, its task and rows; labelled ones if a label was named."""
     if asked.data is None:
         retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
@@ -82,16 +80,16 @@ def _source(asked: ExportFlags, columns: Columns) -> tuple[Any, Any, Task | None
     return unpack(model), tokenizer, task, rows
 
 
-def _texts(rows: Dataset, task: Task) -> list[Text]:
+def _texts(rows: Split, task: Task) -> list[Text]:
     if task.kind == "multiple-choice":
         raise PowerBertError("an engine runs sequence classifiers", got=task.name)
     if task.is_pair:
-        return list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    return list(rows["text"][:])
+        return list(zip(rows.dataset["text"][:], rows.dataset["text_pair"][:], strict=True))
+    return list(rows.dataset["text"][:])
 
 
 def _calibration(file: str, task: Task) -> list[Text]:
-    return _texts(subset(read_split(file, task, labelled=False), CALIBRATION, 0), task)
+    return _texts(read_split(file, task, labelled=False).part(CALIBRATION, 0), task)
 
 
 def _compare(asked: ExportFlags, model: Any, tokenizer: Any, texts: list[Text]) -> Comparison:
@@ -100,11 +98,11 @@ def _compare(asked: ExportFlags, model: Any, tokenizer: Any, texts: list[Text]) 
         return compare(TorchEngine(model, tokenizer), open_engine(asked.output), texts)
 
 
-def _metrics(found: Comparison, rows: Dataset, task: Task, used: int) -> dict[str, float] | None:
+def _metrics(found: Comparison, rows: Split, task: Task, used: int) -> dict[str, float] | None:
     """The task's metric of both on the rows that gave no scales, where there are labels."""
-    if "label" not in rows.column_names:
+    if "label" not in rows.dataset.column_names:
         return None
-    labels = numpy.asarray(rows["label"][used:])
+    labels = numpy.asarray(rows.dataset["label"][used:])
     measure = metric(task.metric)
     arms = {"torch fp32": found.first, "exported": found.second}
     return {name: measure(answers(logits, task), labels) for name, logits in arms.items()}

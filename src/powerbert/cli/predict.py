@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from datasets import Dataset
 from numpy.typing import NDArray
 
 from powerbert.cli.evaluate import opened
@@ -16,9 +15,8 @@ from powerbert.cli.groups import Columns, PredictFlags
 from powerbert.cli.output import note, progress, write_text
 from powerbert.errors import DataError, PowerBertError
 from powerbert.modeling.limits import trained_length
-from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.submission import submission
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import answers, logits_of
 
@@ -54,17 +52,16 @@ def _check(asked: PredictFlags) -> None:
             )
 
 
-def _check_submission(task: Task, split: Dataset) -> None:
+def _check_submission(task: Task, split: Split) -> None:
     """Refuse before the work what GLUE would not take."""
     submission(task, [0])  # a task that GLUE does not know
-    skipped = [line for line in notes_of(split) if "skipped" in line]
-    if skipped:
-        raise DataError("a submission has one answer per row of the test file", got=skipped[0])
+    if split.skipped:
+        raise DataError("a submission has one answer per row of the test file", got=split.notes[0])
 
 
-def _lines(split: Dataset, logits: NDArray[Any], task: Task) -> Iterator[str]:
+def _lines(split: Split, logits: NDArray[Any], task: Task) -> Iterator[str]:
     """One JSON object per row: its line in the source, the label, and how sure the model is."""
-    for row, scores in zip(split["row"][:], logits, strict=True):
+    for row, scores in zip(split.dataset["row"][:], logits, strict=True):
         answer: dict[str, Any] = {"row": row}
         if task.kind == "regression":
             answer["value"] = round(float(scores[0]), 4)

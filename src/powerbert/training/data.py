@@ -15,7 +15,7 @@ from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Data:
     """The splits of a task, before any model has seen them."""
 
     task: Task
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     findings: Findings
 
     @classmethod
-    def of(cls, task: Task, splits: Mapping[str, Dataset]) -> Data:
+    def of(cls, task: Task, splits: Mapping[str, Split]) -> Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
         return cls(task, splits, check_splits(splits, task))
 
@@ -37,7 +37,7 @@ class Data:
         content = hashlib.sha256()
         for name, split in self.splits.items():
             content.update(name.encode())
-            for batch in split.iter(batch_size=10_000):
+            for batch in split.dataset.iter(batch_size=10_000):
                 content.update(json.dumps(batch, sort_keys=True).encode())
         return content.hexdigest()[:16]
 
