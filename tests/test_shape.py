@@ -28,7 +28,7 @@ BUDGET = {
     "names twice": 41,
     "modules without a test": 41,
     "modules": 30,
-    "lines": 2100,
+    "lines": 2250,
     "paper": 16,
     "tracing": 9,
 }
