@@ -22,10 +22,8 @@ import torch
 import powerbert
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.training.data import Data
-from powerbert.training.options import Options, RetrainOptions
+from powerbert.training import Data, Options, RetrainOptions, StepResult, finetune, retrain
 from powerbert.training.shapes import linear
-from powerbert.training.steps import Run, StepResult, finetune, retrain
 
 
 def main() -> None:
@@ -53,13 +51,12 @@ def main() -> None:
 
 def one_round(given: argparse.Namespace, data: Data, root: Path) -> dict[str, Any]:
     """One epoch of each step, the second on the weights of the first."""
-    common: dict[str, Any] = {"epochs": 1, "batch_size": 16, "precision": given.precision}
-    fine = finetune(Run("finetune", given.model, data, root / "one", Options(**common)))
+    common: dict[str, Any] = {"epochs": 1, "batch_size": 16, "accumulation": 1, "precision": given.precision}
+    fine = finetune(given.model, data, root / "one", Options(**common))
     model, tokenizer = powerbert.load(fine.folder)
     retention = linear(model.config.num_hidden_layers, given.budget)
     powerbert.save(powerbert.apply(model, retention), tokenizer, root / "two")
-    run = Run("retrain", root / "two", data, root / "three", RetrainOptions(**common))
-    again = retrain(run, teacher=fine.folder)
+    again = retrain(root / "two", data, root / "three", RetrainOptions(**common), teacher=fine.folder)
     work = again.evaluation.work
     return {"step 1": _figures(fine), "step 3": _figures(again), "word_vectors": work}
 

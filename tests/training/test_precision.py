@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -12,15 +13,14 @@ from powerbert.machine import verdicts
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CRASHES, WORKS, Verdict, probe
 from powerbert.modeling.storage import load
+from powerbert.training import Options, finetune
 from powerbert.training.evaluation import evaluate
-from powerbert.training.options import Options
-from powerbert.training.steps import Run, finetune
 
 
-def trained(folder, precision, tell=lambda line: None):
-    options = Options(epochs=1, batch_size=8, precision=precision)
-    run = Run("finetune", folder / "encoder", small_data(), folder / precision, options, tell=tell)
-    return load(finetune(run).folder)[0].state_dict()
+def trained(folder, precision):
+    options = Options(epochs=1, batch_size=8, accumulation=1, precision=precision)
+    made = finetune(folder / "encoder", small_data(), folder / precision, options)
+    return load(made.folder)[0].state_dict()
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,21 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_bf16_that_would_crash_is_replaced_by_fp32_and_told(folder, monkeypatch):
-    told = []
-    monkeypatch.setattr(verdicts, "probe", lambda *pair: Verdict(*pair, CRASHES, detail="died with SIGILL"))
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [
+        (Verdict(*TRAINING, CRASHES, detail="died with SIGILL"), "does not run on this machine"),
+        (Verdict(*TRAINING, WORKS, 14.0, 0.09), "is slower than fp32"),
+    ],
+)
+def test_bf16_that_would_crash_or_is_slower_is_replaced_by_fp32_and_told(
+    folder, monkeypatch, caplog, verdict, why
+):
+    monkeypatch.setattr(verdicts, "probe", lambda *pair: verdict)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    replaced = trained(folder, "bf16", told.append)
-    assert any("bf16 in training does not run on this machine" in line for line in told)
+    shutil.rmtree(folder / "bf16", ignore_errors=True)
+    replaced = trained(folder, "bf16")
+    assert sum(f"bf16 in training {why}" in line for line in caplog.messages) == 1
     plain = trained(folder, "fp32")  # the oracle: the same run in fp32
     assert all(torch.equal(replaced[name], plain[name]) for name in plain)
     asked = json.loads((folder / "bf16" / "run.json").read_text())["settings"]["options"]["precision"]
@@ -74,8 +83,7 @@ def test_what_is_reported_after_bf16_training_is_the_saved_model_in_fp32(tmp_pat
         "attention_mask": torch.ones(1, 5, dtype=torch.long),
     }
     pretrained(tmp_path / "encoder")
-    monkeypatch.setattr("powerbert.training.steps.evaluate", spy)
-    options = Options(epochs=1, batch_size=8, precision="bf16")
-    run = Run("finetune", tmp_path / "encoder", small_data(), tmp_path / "one", options)
-    saved, _ = load(finetune(run).folder)
+    monkeypatch.setattr("powerbert.training.runner.evaluate", spy)
+    options = Options(epochs=1, batch_size=8, accumulation=1, precision="bf16")
+    saved, _ = load(finetune(tmp_path / "encoder", small_data(), tmp_path / "one", options).folder)
     assert torch.equal(judged["logits"], saved(**probe).logits)

@@ -28,17 +28,19 @@ def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> D
     used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
     choice each column holds four sequences per row and `length` is the longest.
     """
+    batches = split.dataset.iter(batch_size=BATCH)
+    tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
+    return Dataset(pyarrow.concat_tables(tables))
+
+
+def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> list[Row]:
+    """Tokenise checked rows, given as columns; for multiple choice every choice becomes an input."""
     room = max_length - tokenizer.num_special_tokens_to_add(pair=len(task.columns) > 1)
     if room < 2:
         raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
-    tables = []
-    for batch in split.dataset.iter(batch_size=BATCH):
-        if task.kind == "multiple-choice":
-            rows = _choices(batch, tokenizer, max_length)
-        else:
-            rows = tokenise(tokenizer, texts_of(batch), max_length).rows
-        tables.append(_table(rows, batch, task))
-    return Dataset(pyarrow.concat_tables(tables))
+    if task.kind == "multiple-choice":
+        return _choices(rows, tokenizer, max_length)
+    return tokenise(tokenizer, texts_of(rows), max_length).rows
 
 
 def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
