@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,10 +49,24 @@ def working(message: str) -> Iterator[None]:
         yield
 
 
-def progress(parts: Iterable[Part]) -> Iterable[Part]:
-    """Show a bar with the time left, on a terminal, while something goes through its parts."""
-    parts = list(parts)
-    return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
+    """Show a bar with the time left, on a terminal, while something goes through its parts.
+
+    what: is said with the time that all of it will take, once the first of like parts is done.
+    """
+    parts, start = list(parts), time.perf_counter()
+    bar = track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+    for done, part in enumerate(bar):
+        if done == 1 and what is not None:
+            note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
+        yield part
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, in words that are no more exact than an estimate is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def bar(total: int | None, unit: str) -> tqdm[Any]:

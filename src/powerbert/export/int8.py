@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def quantise_openvino(model: Any, batches: list[dict[str, Integers]]) -> Any:
     nncf = require("nncf", "openvino")
     # Not its set_log_level, which also silences handlers that others have put there.
     logging.getLogger("nncf").setLevel(logging.ERROR)
-    with redirect_stdout(io.StringIO()):  # its progress bars: the caller shows progress in its own way
+    with redirect_stdout(StringIO()):  # its progress bars
         return nncf.quantize(
             model,
             nncf.Dataset(batches),
