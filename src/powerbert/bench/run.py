@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -82,11 +83,7 @@ def _describe(
     gflop = bench.flops(arm) / 1e9
     return {
         "arm": arm.name,
-        "model": arm.model,
-        "feed": arm.feed,
-        "engine": arm.engine,
-        "precision": arm.precision,
-        "batch": arm.batch,
+        **asdict(arm),
         "seconds": timing.median,
         "cpu_seconds": statistics.median(timing.cpu),
         "spread": timing.spread,

@@ -99,3 +99,11 @@ def _busy_seconds() -> float:
     times = psutil.cpu_times()
     guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user and nice
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - guests)
+
+
+def duration(seconds: float) -> str:
+    """A time for a person: `duration(5400)` is "90 min"."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
