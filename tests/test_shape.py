@@ -30,7 +30,7 @@ BUDGET = {
     "modules": 23,
     "lines": 2720,
     "paper": 0,
-    "tracing": 9,
+    "tracing": 0,
 }
 """How often a rule is broken today; it only ever falls, and a rule that holds goes to 0."""
 

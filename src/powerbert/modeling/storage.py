@@ -21,9 +21,9 @@ from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.folders.safe import read_model, read_tokenizer, told, write_folder
 from powerbert.modeling.apply import apply, elimination_of
-from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.families.registry import FAMILIES
 from powerbert.modeling.limits import trained_length
+from powerbert.modeling.retain import Elimination
 from powerbert.retention import RetentionConfiguration
 
 MANIFEST = "powerbert.json"
