@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.progress import track
 from tqdm import tqdm
 
 from powerbert.errors import PowerBertError
+from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
 
@@ -28,11 +30,13 @@ def is_main() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def show(renderable: RenderableType) -> None:
-    """Print for a person on standard output, in colour where that is a terminal."""
-    if not is_main():
-        return
-    Console(highlight=False, markup=False, emoji=False).print(renderable)
+def show(renderable: RenderableType, *, aside: bool = False) -> None:
+    """Print for a person on standard output, in colour where that is a terminal.
+
+    aside: on standard error, where standard output is for figures.
+    """
+    if is_main():
+        (_notes() if aside else Console(highlight=False, markup=False, emoji=False)).print(renderable)
 
 
 def note(message: str) -> None:
@@ -48,10 +52,17 @@ def working(message: str) -> Iterator[None]:
         yield
 
 
-def progress(parts: Iterable[Part]) -> Iterable[Part]:
-    """Show a bar with the time left, on a terminal, while something goes through its parts."""
-    parts = list(parts)
-    return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
+    """Show a bar with the time left, on a terminal, while something goes through its parts.
+
+    what: is said with the time that all of it will take, once the first of like parts is done.
+    """
+    parts, start = list(parts), time.perf_counter()
+    bar = track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+    for done, part in enumerate(bar):
+        if done == 1 and what is not None:
+            note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
+        yield part
 
 
 def bar(total: int | None, unit: str) -> tqdm[Any]:

@@ -21,7 +21,7 @@ from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, aske
 from powerbert.cli.output import note, show, write_bytes, write_json
 from powerbert.errors import MissingExtraError
 from powerbert.report.retention_picture import retention_picture
-from powerbert.report.retention_table import retention_table
+from powerbert.report.tables import plain_table, retention_table
 from powerbert.training import sandwich, steps
 from powerbert.training.data import Data
 from powerbert.training.evaluation import Evaluation
@@ -126,17 +126,12 @@ def figures(result: StepResult) -> dict[str, Any]:
 def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
     """Metric, interval and real word-vectors, one row per model or configuration."""
     first = next(iter(evaluations.values()))
-    table = Table(title=f"{first.rows:,} rows, real word-vectors without padding")
-    for column in ("", first.metric, "95 % interval", "word-vectors", "of the full model"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, evaluation in evaluations.items():
-        low, high = evaluation.interval
+    title = f"{first.rows:,} rows, real word-vectors without padding"
+    table = plain_table(title, [""], [first.metric, "95 % interval", "word-vectors", "of the full model"])
+    for name, one in evaluations.items():
+        interval = f"{100 * one.interval.low:.1f} to {100 * one.interval.high:.1f}"
         table.add_row(
-            name,
-            f"{100 * evaluation.value:.2f}",
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{evaluation.word_vectors:,}",
-            f"{100 * evaluation.work:.1f} %",
+            name, f"{100 * one.value:.2f}", interval, f"{one.word_vectors:,}", f"{100 * one.work:.1f} %"
         )
     return table
 
@@ -164,9 +159,7 @@ def quiet() -> None:
 
 def require_training() -> None:
     """Refuse in one line where the training libraries are not installed."""
-    missing = [
-        name for name in ("accelerate", "datasets", "sklearn", "matplotlib") if find_spec(name) is None
-    ]
+    missing = [name for name in ("accelerate", "datasets", "scipy", "matplotlib") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
             f"training and evaluating need {', '.join(missing)}",
