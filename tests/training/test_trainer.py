@@ -1,4 +1,4 @@
-"""Two processes under `accelerate launch` against one at the same effective batch.
+"""The estimate; and two processes under `accelerate launch` against one at the same effective batch.
 
 The oracle is the run in one process. The model has no dropout, because masks fall differently on the
 parts of a batch: with it the two runs are two samples, as far apart as two draws of masks in one process
@@ -20,13 +20,24 @@ from pathlib import Path
 import pytest
 import torch
 from launched import EFFECTIVE, FOLDERS, LONGEST, encoder, run_steps
+from runs import pretrained, small_data
 from safetensors.torch import load_file
 
 import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
+from powerbert.training import Options, finetune
 
 PROCESSES = 2
+
+
+def test_the_estimate_comes_before_the_end_on_one_line(tmp_path, caplog):
+    options = Options(epochs=3, batch_size=8, accumulation=2)
+    with caplog.at_level("INFO", "powerbert.training"):
+        finetune(pretrained(tmp_path / "encoder"), small_data(), tmp_path / "one", options)
+    told = [line for line in caplog.messages if "about" in line]
+    assert len(told) == 1
+    assert re.fullmatch(r"48 rows, 9 steps of 16 inputs: about \d+ s left", told[0])
 
 
 def launch(root: Path) -> subprocess.Popen[bytes]:
