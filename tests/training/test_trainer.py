@@ -24,6 +24,7 @@ from runs import pretrained, small_data
 from safetensors.torch import load_file
 
 import powerbert
+import powerbert.training.trainer
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
 from powerbert.training import Options, finetune
@@ -38,6 +39,14 @@ def test_the_estimate_comes_before_the_end_on_one_line(tmp_path, caplog):
     told = [line for line in caplog.messages if "about" in line]
     assert len(told) == 1
     assert re.fullmatch(r"48 rows, 9 steps of 16 inputs: about \d+ s left", told[0])
+
+
+def test_a_state_is_read_to_the_only_cpu_by_its_number(tmp_path):
+    """As transformers before 5.18 resumes several CPU processes; importing the trainer is what helps."""
+    torch.save({"exp_avg": torch.arange(3.0)}, tmp_path / "optimizer.pt")
+    state = torch.load(tmp_path / "optimizer.pt", map_location=torch.device("cpu:0"), weights_only=True)
+    assert state["exp_avg"].tolist() == [0, 1, 2]
+    assert state["exp_avg"].device.type == "cpu"
 
 
 def launch(root: Path) -> subprocess.Popen[bytes]:

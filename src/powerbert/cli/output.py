@@ -29,11 +29,13 @@ def is_main() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def show(renderable: RenderableType) -> None:
-    """Print for a person on standard output, in colour where that is a terminal."""
-    if not is_main():
-        return
-    Console(highlight=False, markup=False, emoji=False).print(renderable)
+def show(renderable: RenderableType, *, aside: bool = False) -> None:
+    """Print for a person on standard output, in colour where that is a terminal.
+
+    aside: on standard error, where standard output is for figures.
+    """
+    if is_main():
+        (_notes() if aside else Console(highlight=False, markup=False, emoji=False)).print(renderable)
 
 
 def note(message: str) -> None:

@@ -34,6 +34,11 @@ FORWARD = 3.0
 
 logger = logging.getLogger(__name__)
 
+# transformers before 5.18 resumes several CPU processes from "cpu:0", which torch knows as "cpu" alone.
+torch.serialization.register_package(
+    0, lambda storage: None, lambda storage, place: storage if place == "cpu:0" else None
+)
+
 Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 """(unwrapped model, inputs, its outputs on them, training step) -> the loss to minimise."""
 
