@@ -20,8 +20,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
+from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper, duration, processes
+from powerbert.training.callbacks import Bar, Recorder, Stopper, processes
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
