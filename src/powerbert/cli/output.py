@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import track
+from rich.segment import Segment
 
-from powerbert.errors import PowerBertError
+from powerbert.errors import PowerBertError, printable
+from powerbert.folders.atomic import write_file
+from powerbert.folders.manifest import own_files
 
 STANDARD_OUTPUT = "-"
 
@@ -31,19 +32,19 @@ def show(renderable: RenderableType) -> None:
     """Print for a person on standard output, in colour where that is a terminal."""
     if not is_main():
         return
-    Console(highlight=False, markup=False, emoji=False).print(renderable)
+    Console(highlight=False, markup=False, emoji=False).print(_Harmless(renderable))
 
 
 def note(message: str) -> None:
     """Tell a person something on standard error, which leaves standard output to the result."""
     if is_main():
-        _notes().print(message, style="dim", soft_wrap=True)
+        _notes().print(printable(message), style="dim", soft_wrap=True)
 
 
 @contextmanager
 def working(message: str) -> Iterator[None]:
     """Show on a terminal that something takes its time."""
-    with _notes().status(message):
+    with _notes().status(printable(message)):
         yield
 
 
@@ -53,8 +54,8 @@ def progress(parts: Iterable[Part]) -> Iterable[Part]:
     return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
 
 
-def check_target(target: str, flag: str) -> None:
-    """Refuse a file that could not be written; called before the work whose result it is to hold."""
+def check_target(target: str, flag: str, *inputs: str | None) -> None:
+    """Refuse a file that could not be written, that is read, or that is a model's; called before the work."""
     if target == STANDARD_OUTPUT:
         return
     path = Path(target)
@@ -67,6 +68,9 @@ def check_target(target: str, flag: str) -> None:
         )
     if not os.access(parent, os.W_OK):
         raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
+    read = [name for name in inputs if name is not None and Path(name).is_file()]
+    if path.is_file() and (any(path.samefile(name) for name in read) or path.name in own_files(parent)):
+        raise PowerBertError(f"{flag} would replace what is read", got=target, remedy="give another file")
 
 
 def write_json(target: str, data: Any, flag: str = "--json") -> None:
@@ -92,30 +96,27 @@ def write_bytes(target: str, content: bytes, flag: str) -> None:
     if not is_main():
         return
     check_target(target, flag)
-    path = Path(target).resolve()  # through a symbolic link, which stays one
+    path = Path(target)
     try:
         if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
             path.write_bytes(content)
         else:
-            _replace(path, content)
+            write_file(path, content)
     except OSError as error:
         raise PowerBertError(
             f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
         ) from error
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    staging = path.parent / f".powerbert-{secrets.token_hex(8)}"
-    try:
-        with staging.open("xb") as file:
-            file.write(content)
-        if mode is not None:
-            staging.chmod(mode)
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
+class _Harmless:
+    """What is shown, but labels and names of strangers cannot steer the terminal."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.shown, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def _notes() -> Console:

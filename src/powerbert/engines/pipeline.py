@@ -9,7 +9,7 @@ from powerbert.engines.auto import AutoEngine, open_auto
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
-from powerbert.folders.safe import CONFIG
+from powerbert.folders.manifest import CONFIG
 
 
 def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = None) -> Classifier:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from powerbert.engines.engine import Limits, require
-from powerbert.errors import UnsupportedModelError
-from powerbert.folders.safe import told
+from powerbert.errors import ExportError, UnsupportedModelError, one_line
+from powerbert.folders.safe import silenced
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.text.tokenise import longest_input
 
@@ -59,7 +59,8 @@ def trace(model: Any, limits: Limits) -> Any:
     example = {name: torch.ones(length + 1, length, dtype=torch.long) for name in limits.inputs}
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     with (
-        told("the model cannot be traced", "export a model of a supported family"),
+        silenced(),
+        one_line("the model cannot be traced", "export a model of a supported family", ExportError),
         torch.no_grad(),
         _quiet(),
     ):

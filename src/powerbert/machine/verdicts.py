@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import platform
-import secrets
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from powerbert.folders.atomic import write_file
 from powerbert.machine.child import Outcome, attempt
 from powerbert.machine.probes import PRODUCTS
 from powerbert.machine.versions import versions
@@ -243,11 +243,6 @@ def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
 def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
     """Write the file whole; where that cannot be done, the next process probes again."""
     file = _cache_file()
-    staging = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staging.write_text(json.dumps(stored, indent=1), encoding="utf-8")
-            staging.replace(file)
-        finally:
-            staging.unlink(missing_ok=True)
+        write_file(file, json.dumps(stored, indent=1).encode())

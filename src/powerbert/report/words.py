@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from powerbert.errors import printable
 
 if TYPE_CHECKING:  # the trace lives beside torch; reading one needs none of it
     from powerbert.modeling.trace import Trace
@@ -29,7 +30,6 @@ _OPENING = frozenset("([{$\N{LEFT DOUBLE QUOTATION MARK}")
 _APOSTROPHES = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}")
 _CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _BYTE_SPACE, _PIECE_SPACE = "Ġ", "▁"
-_JOINERS = frozenset("\u200c\u200d")  # they shape letters and emoji, and hide nothing
 
 
 @dataclass(frozen=True)
@@ -180,16 +180,7 @@ def visible(text: str) -> str:
 
     A model's text comes from strangers; an escape sequence in it must not reach the screen.
     """
-    return "".join(map(_visible, text)) or "␣"
-
-
-def _visible(character: str) -> str:
-    category = unicodedata.category(character)
-    if category in ("Cc", "Zl", "Zp"):
-        return {"\n": "↵", "\t": "⇥"}.get(character, "\N{REPLACEMENT CHARACTER}")
-    if category == "Cs" or (category == "Cf" and character not in _JOINERS):
-        return "\N{REPLACEMENT CHARACTER}"
-    return character
+    return printable(text.replace("\n", "↵").replace("\t", "⇥")) or "␣"
 
 
 # ---- the three ways to write a word piece ------------------------------------------------

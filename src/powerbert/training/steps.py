@@ -19,6 +19,7 @@ from datasets import Dataset
 from transformers import set_seed
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.folders.lock import only_run
 from powerbert.machine.child import BF16, survives
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.families.registry import family_of
@@ -27,7 +28,6 @@ from powerbert.report.retention_picture import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
 from powerbert.text.collator import Collator
-from powerbert.training.checkpoints import only_run
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.heads import has_head, model_for
