@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from powerbert.cli import doctor
 from powerbert.cli.main import main
 from powerbert.machine import verdicts as probing
 from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
@@ -27,7 +28,7 @@ FOUND = {
 @pytest.fixture
 def machine(monkeypatch):
     """The machine of `FOUND`, under the cap that it asks for: then nothing is set."""
-    monkeypatch.setattr(probing, "examine", lambda engine, precision: FOUND[engine, precision])
+    monkeypatch.setattr(doctor, "examine", lambda engine, precision: FOUND[engine, precision])
     monkeypatch.setenv(ISA, CAPS[0])
 
 
@@ -93,6 +94,6 @@ def test_json_on_a_dash_leaves_standard_output_to_json(capsys):
 
 @pytest.mark.usefixtures("machine")
 def test_a_mistake_is_one_line_before_anything_is_measured(monkeypatch, capsys):
-    monkeypatch.setattr(probing, "examine", lambda *pair: pytest.fail("measured"))
+    monkeypatch.setattr(doctor, "examine", lambda *pair: pytest.fail("measured"))
     assert run("doctor", "--json", "nowhere/machine.json") == 2
     assert capsys.readouterr().err.startswith("powerbert: error: the folder of --json does not exist")

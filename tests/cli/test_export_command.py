@@ -114,7 +114,7 @@ def test_more_changed_labels_than_one_in_a_hundred_are_told(
         found.second[:changed] = -found.first[:changed]
         return found
 
-    monkeypatch.setattr(compare, "compare", turned)
+    monkeypatch.setattr(command, "compare", turned)
     data = ("--data", folder.parent / "texts.csv", "--text", "review", "--label", "verdict")
     assert run("export", "--model", folder, "--to", "onnx", "--output", tmp_path / "out", *data) == 0
     assert ("changes 8.3 % of the labels" in capsys.readouterr().err) == bool(changed)

@@ -1,4 +1,4 @@
-"""Commands made from dataclasses: one flag per field, and only what the user gave arrives."""
+"""Commands made from dataclasses: one flag per field, and the groups themselves arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from powerbert.cli.flags import command
+from powerbert.cli.flags import ARGUMENT, command
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,31 @@ class Second:
     batch: Annotated[int, "Inputs; by default the task's."] = 16
 
 
+@dataclass(frozen=True)
+class Third:
+    """The third group."""
+
+    text: Annotated[str, "By its position.", ARGUMENT]
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise ValueError("no text")
+
+
 @pytest.fixture
 def run():
     """Run the command with arguments; returns the result, and what its work was given."""
     given = []
 
-    def work(first: dict, second: dict) -> None:
+    def work(first: First, second: Second, third: Third) -> None:
         """Do something.
 
         Example: it --model X
         """
-        given.extend([first, second])
+        given.extend([first, second, third])
 
     app = typer.Typer()
-    app.command("it")(command(work, First, Second))
+    app.command("it")(command(work, First, Second, Third))
 
     def call(*arguments):
         given.clear()
@@ -53,10 +64,10 @@ def run():
     return call
 
 
-def test_only_what_the_user_gave_arrives_in_its_group(run):
-    result, given = run("--model", "m")
+def test_what_the_user_gave_arrives_in_its_group_and_the_rest_is_the_group_s_default(run):
+    result, given = run("--model", "m", "some text")
     assert result.exit_code == 0
-    assert given == [{"model": "m"}, {}]
+    assert given == [First("m"), Second(), Third("some text")]
     _, given = run(
         "--model",
         "m",
@@ -70,16 +81,25 @@ def test_only_what_the_user_gave_arrives_in_its_group(run):
         "--names",
         "b",
         "--no-relative",
+        "some text",
     )
     assert given == [
-        {"model": "m", "rows": 3, "quick": True},
-        {"rate": 0.1, "names": ["a", "b"], "relative": False},
+        First("m", rows=3, quick=True),
+        Second(rate=0.1, names=["a", "b"], relative=False),
+        Third("some text"),
     ]
 
 
 def test_values_are_checked_by_their_type_and_required_flags_are_required(run):
-    assert run("--model", "m", "--rows", "three")[0].exit_code == 2
-    assert run("--rows", "3")[0].exit_code == 2
+    assert run("--model", "m", "text", "--rows", "three")[0].exit_code == 2
+    assert run("--rows", "3", "text")[0].exit_code == 2
+    assert run("--model", "m")[0].exit_code == 2
+
+
+def test_a_group_refuses_what_it_cannot_be_before_the_work_begins(run):
+    result, given = run("--model", "m", "", "--rate", "0.1")
+    assert str(result.exception) == "no text"
+    assert given == []
 
 
 def test_help_has_one_panel_per_group_and_true_defaults(run):

@@ -2,12 +2,16 @@ import os
 import subprocess
 import sys
 import types
+import typing
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
 
 import powerbert
+from powerbert.cli import commands
 from powerbert.cli import main as module
+from powerbert.cli.commands import COMMANDS, Command
 from powerbert.cli.main import main, make_app
 from powerbert.cli.output import check_target, write_json, write_text
 from powerbert.errors import PowerBertError
@@ -17,14 +21,9 @@ from powerbert.errors import PowerBertError
 def command(monkeypatch):
     """Put a command `broken` into the app; its body is what the test assigns to `body`."""
     home = types.ModuleType("powerbert.cli.broken")
-    home.__spec__ = types.SimpleNamespace()
-
-    def broken() -> None:
-        home.body()
-
-    home.broken = broken
+    home.broken = lambda: home.body()
     monkeypatch.setitem(sys.modules, "powerbert.cli.broken", home)
-    monkeypatch.setattr(module, "COMMANDS", ("explain", "broken"))
+    monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, Command("broken", "broken", (), "Fail.")))
     return home
 
 
@@ -37,7 +36,7 @@ def exit_code(*arguments):
 def test_help_lists_the_commands():
     result = CliRunner().invoke(make_app(), ["--help"])
     assert result.exit_code == 0
-    assert "explain" in result.output
+    assert all(f" {command.name} " in result.output for command in COMMANDS)
 
 
 def test_version_is_the_package_s(capsys):
@@ -106,14 +105,39 @@ def test_a_reader_that_goes_away_is_met_with_silence():
     assert result.returncode == 1
 
 
-def test_help_imports_neither_torch_nor_transformers():
+def test_help_and_a_wrong_flag_import_nothing_heavy():
+    """In a fresh interpreter: the help of every command, and what a group refuses by itself."""
+    calls = [["--help"], ["--nonsense"], ["predict", "--model", "m", "--data", "d"]]
+    calls += [[command.name, flag] for command in COMMANDS for flag in ("--help", "--nonsense")]
     program = (
         "import sys; from powerbert.cli.main import main\n"
-        "try: main(['explain', '--help'])\n"
-        "except SystemExit: pass\n"
-        "sys.exit(bool({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+        f"for call in {calls}:\n"
+        "    try: main(call)\n"
+        "    except SystemExit: pass\n"
+        "sys.exit(', '.join({'torch', 'transformers', 'datasets', 'numpy'} & set(sys.modules)) or 0)"
     )
-    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    result = subprocess.run([sys.executable, "-c", program], **silent)
+    assert result.returncode == 0, result.stderr.splitlines()[-1]
+    assert result.stderr.count("powerbert: error: ") == 2 + len(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_is_a_function_that_takes_its_groups(command):
+    work = getattr(import_module(f"powerbert.cli.{command.home}"), command.name)
+    kinds = list(typing.get_type_hints(work).values())
+    assert kinds == [*command.groups, type(None)]
+
+
+def test_a_missing_library_names_the_pip_command(monkeypatch, capsys):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'datasets.arrow'", name="datasets.arrow")
+
+    monkeypatch.setattr(commands, "import_module", missing)
+    assert exit_code("doctor") == 2
+    error = capsys.readouterr().err
+    assert 'this command needs datasets; pip install "powerbert[train]"' in error
+    assert error.count("\n") == 1
 
 
 # ---- output ------------------------------------------------------------------------------

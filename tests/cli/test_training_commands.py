@@ -177,6 +177,6 @@ def test_what_cannot_be_done_is_told_in_one_line(arguments, expected, home, tmp_
 
 
 def test_a_missing_training_library_names_the_pip_command(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("powerbert.cli.training.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
         require_training()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.elimination.selection import (
+    RANDOM_POSITIONS,
     STRATEGIES,
     Scoring,
     head_ws,
@@ -113,6 +114,20 @@ def test_half_precision_attention_is_summed_in_fp32():
     assert significance(probabilities)[0, 0].item() == 12.0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_autocast_does_not_round_the_scores_of_a_padded_batch(dtype):
+    """With and without PAD, and for the same text the same: 50 distinct scores stay distinct."""
+    probabilities = torch.rand(2, 12, 50, 50, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+    probabilities = probabilities.to(dtype)
+    real = torch.arange(50) < torch.tensor([[50], [31]])
+    expected = torch.tensor(reference.significance(probabilities.float(), [50, 31]))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        padded, alone = significance(probabilities, real), significance(probabilities[:1])
+    assert padded.dtype == alone.dtype == torch.float32
+    torch.testing.assert_close(padded, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(alone, expected[:1], atol=1e-5, rtol=0)
+
+
 def test_head_ws_retains_the_first_words():
     positions = torch.tensor([[0, 2, 5, 9]])
     scores = head_ws(None, positions, None, Scoring())
@@ -128,12 +143,21 @@ def test_rand_ws_fixes_positions_for_all_inputs_by_its_seed():
     assert scores[0].unique().numel() == 40
 
 
+def test_rand_ws_orders_more_positions_than_it_drew():
+    positions = torch.arange(RANDOM_POSITIONS + 40)[None]
+    scores = rand_ws(None, positions, None, Scoring())
+    lengths, counts = torch.tensor([positions.shape[1]]), torch.tensor([RANDOM_POSITIONS])
+    retained = select(scores, lengths, counts, RANDOM_POSITIONS)
+    assert retained.unique().numel() == RANDOM_POSITIONS
+    assert torch.equal(scores[:, :40], rand_ws(None, positions[:, :40], None, Scoring()))
+
+
 def test_the_strategies_are_siblings_of_one_signature():
     probabilities, positions = torch.rand(2, 2, 4, 4).softmax(dim=-1), torch.arange(4).expand(2, 4)
     for strategy in STRATEGIES.values():
-        assert strategy(probabilities, positions, None, Scoring()).shape == (2, 4)
+        assert strategy.score(probabilities, positions, None, Scoring()).shape == (2, 4)
 
 
 def test_attn_ws_says_that_it_needs_attention():
     with pytest.raises(ValueError, match="probabilities"):
-        STRATEGIES["attn-ws"](None, torch.arange(4)[None], None, Scoring())
+        STRATEGIES["attn-ws"].score(None, torch.arange(4)[None], None, Scoring())

@@ -64,6 +64,36 @@ def test_tracing_leaves_the_mode_of_the_model_alone():
     assert model.bert.encoder.training
 
 
+def test_each_word_piece_has_its_place_in_the_text_and_special_ones_have_none():
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), "Good acting", "bad")
+    written = [
+        None if span is None else trace.texts[span.text][span.start : span.end] for span in trace.spans
+    ]
+    assert written == [None, "Good", "act", "ing", None, "bad", None]
+    assert [span.text for span in trace.spans if span] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("encoder", [0, -1, 5])
+def test_an_encoder_that_is_not_there_is_refused(encoder):
+    trace = powerbert.trace(powerbert.apply(tiny("bert"), RELATIVE), tokenizer_for(), "good film")
+    with pytest.raises(PowerBertError, match="encoders are 1 to 4"):
+        trace.words(encoder)
+
+
+@pytest.mark.parametrize("texts", [(None,), (7,), ("good", 7), (["good"],)])
+def test_a_text_that_is_no_string_is_refused(texts):
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    with pytest.raises(PowerBertError, match="not a string"):
+        powerbert.trace(model, tokenizer_for(), *texts)
+
+
+def test_a_tokenizer_without_offsets_is_refused():
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    with pytest.raises(PowerBertError, match="fast"):
+        powerbert.trace(model, str.split, "good film")
+
+
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_an_empty_text_is_refused(text):
     model = powerbert.apply(tiny("bert"), RELATIVE)

@@ -5,8 +5,8 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
+from traces import trace_of
 
-from powerbert.modeling.trace import Trace
 from powerbert.report.fade_html import fade_page
 from powerbert.retention import RetentionConfiguration
 
@@ -56,7 +56,7 @@ def a_trace(words=("a", "fine", "film"), encoders=3, label="positive", score=0.9
     counts = tuple(max(1, length - (j + 1) * length // (encoders + 1)) for j in range(encoders))
     retained = tuple(tuple(range(count)) for count in counts)
     retention = RetentionConfiguration.absolute(counts, max_length=length)
-    return Trace(tokens, retained, retention, strategy, label, score)
+    return trace_of(tokens, retained, retention, strategy, label=label, score=score)
 
 
 def data_of(html):
@@ -141,7 +141,7 @@ def test_pieces_of_a_word_are_written_without_a_space():
 
 
 def test_a_word_tells_the_encoder_that_eliminates_it():
-    trace = Trace(
+    trace = trace_of(
         ("[CLS]", "a", "b"),
         ((0, 1), (0,)),
         RetentionConfiguration.relative((0.6, 0.3)),
@@ -186,6 +186,6 @@ def test_any_length_up_to_512_gives_a_page_of_moderate_size(length):
 
 
 def test_a_single_encoder_that_eliminates_nothing_gives_a_page():
-    trace = Trace(("[CLS]",), ((0,),), RetentionConfiguration.full(1), "head-ws", None, 1.5)
+    trace = trace_of(("[CLS]",), ((0,),), RetentionConfiguration.full(1), "head-ws", score=1.5)
     page = Page(fade_page(trace, "x"))
     assert page.text["strong"][0] == "1.500"

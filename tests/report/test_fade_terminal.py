@@ -4,19 +4,16 @@ import re
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from traces import trace_of
 
-from powerbert.modeling.trace import Trace
 from powerbert.report.fade_terminal import Fade
-from powerbert.retention import RetentionConfiguration
 
 TOKENS = ("[CLS]", "a", "gorgeous", ",", "seduct", "##ive", "movie", "with", "a", "plot", "[SEP]")
 RETAINED = ((0, 2, 4, 5, 6, 9),) * 2 + ((0, 2, 4, 6), (0, 2, 4)) + ((0, 2),) * 2
 
 
 def a_trace(tokens=TOKENS, retained=RETAINED, label="positive", score=0.982):
-    counts = tuple(map(len, retained))
-    retention = RetentionConfiguration.absolute(counts, max_length=len(tokens))
-    return Trace(tokens, retained, retention, "attn-ws", label, score)
+    return trace_of(tokens, retained, label=label, score=score)
 
 
 def long_trace(length=300):

@@ -1,6 +1,11 @@
 import pytest
+from models import tiny
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from traces import trace_of
+from transformers import PreTrainedTokenizerFast
 
-from powerbert.modeling.trace import Trace
+import powerbert
+from powerbert.modeling.trace import Span, Trace
 from powerbert.report.words import (
     Word,
     last_encoder,
@@ -17,17 +22,51 @@ from powerbert.report.words import (
 )
 from powerbert.retention import RetentionConfiguration
 
+TOKENIZERS = ("wordpiece", "bytes", "sentencepiece")
 TOKENS = ("[CLS]", "a", "fad", "##ing", "smile", ".", "[SEP]")
 RETAINED = ((0, 2, 3, 4), (0, 2, 3, 4), (0, 3), (0,))
 
 
-def a_trace(**changes):
-    retention = RetentionConfiguration.absolute((4, 4, 2, 1), max_length=7)
-    return Trace(TOKENS, changes.pop("retained", RETAINED), retention, "attn-ws", **changes)
+def a_trace(retained=RETAINED, **answer):
+    return trace_of(TOKENS, retained, RetentionConfiguration.absolute((4, 4, 2, 1), max_length=7), **answer)
 
 
-def texts(*tokens):
-    return [word.text for word in readable(tokens)]
+def a_tokenizer(kind):
+    """A tokenizer of one of the three kinds, with short pieces."""
+    special = ["[CLS]", "[SEP]", "[UNK]"]
+    if kind == "wordpiece":
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer()  # lower case, no accents
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=60, special_tokens=special, show_progress=False)
+    elif kind == "bytes":
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(
+            vocab_size=290, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        )
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.NFKC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=60, special_tokens=special, unk_token="[UNK]", show_progress=False
+        )
+    tokenizer.train_from_iterator(["a good film in paris, isn't it the good films"] * 5, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, cls_token="[CLS]", sep_token="[SEP]", unk_token="[UNK]", pad_token="[SEP]"
+    )
+
+
+def traced(kind, *texts):
+    """The words of a model that reads 400 pieces, whatever it answers."""
+    model = tiny("bert", vocab_size=400, max_position_embeddings=400)
+    powerbert.apply(model, RetentionConfiguration.relative((1.0, 0.9, 0.5, 0.2)))
+    return readable(powerbert.trace(model, a_tokenizer(kind), *texts))
 
 
 def test_last_encoder_is_the_deepest_that_retained_the_word_and_0_if_encoder_1_eliminated_it():
@@ -60,57 +99,63 @@ def test_survivors_are_what_the_last_encoder_retains():
 
 
 def test_a_wordpiece_joins_the_word_before_it():
-    words = readable(TOKENS)
+    words = readable(a_trace())
     assert words[3] == Word("ing", joins=True)
     assert sentence(words) == "[CLS] a fading smile. [SEP]"
 
 
-def test_punctuation_and_contractions_that_bert_parted_are_written_together_again():
-    tokens = ("it", "'", "s", "good", "(", "really", ")", ",", "isn", "'", "t", "it", "?")
-    assert sentence(readable(tokens)) == "it's good (really), isn't it?"
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it's good (really), isn't it?",
+        "A good FILM in París... cafés!",
+        "$5 #1 ## # 'quoted' \"twice\" well-known a/b",
+        "映画は good",
+        "[CLS] is text, and </s> too",
+    ],
+)
+def test_the_user_s_own_characters_are_shown_as_they_were_written(kind, text):
+    words = traced(kind, text)
+    shown = sentence([word for word in words if not word.special])
+    marks = "␣\N{REPLACEMENT CHARACTER}"  # a space of its own, a part of a character
+    assert shown.translate(dict.fromkeys(map(ord, marks))) == text
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_what_the_tokenizer_added_is_special_and_nothing_joins_it(kind):
+    words = traced(kind, ".good", "?bad")
+    assert [word.special for word in words if word.text in ("[CLS]", "[SEP]")] == [True] * 3
+    assert sentence(words).replace("␣", "") == "[CLS] .good [SEP] ?bad [SEP]"
 
 
 def test_only_a_later_piece_of_a_word_continues_it_and_a_comma_does_not():
-    comma, piece = readable(("well", ",", "well", "##ness"))[1::2]
+    comma, piece = readable(trace_of(("well", ",", "well", "##ness"), ((0,),)))[1::2]
     assert comma.joins
     assert not comma.continues
     assert piece.continues
 
 
-def test_roberta_pieces_lose_their_space_mark_and_get_their_letters_back():
-    tokens = ("<s>", "A", "Ġgood", "Ġfilm", "mak", "er", "Ġin", "ĠParÃŃs", ".", "</s>")
-    assert sentence(readable(tokens)) == "<s> A good filmmaker in París. </s>"
+def test_an_emoji_of_several_byte_pieces_is_shown_once():
+    words = traced("bytes", "good😀!")[-6:-1]
+    assert "".join(word.text for word in words) == 3 * "\N{REPLACEMENT CHARACTER}" + "😀!"
+    assert all(word.joins for word in words)
 
 
-def test_a_roberta_word_without_any_space_mark_is_decoded_too():
-    assert texts("<s>", "cafÃ©", "</s>") == ["<s>", "café", "</s>"]
-
-
-def test_half_an_emoji_of_a_byte_tokenizer_is_one_replacement_character():
-    assert texts("Ġ", "ðŁĺ")[1] == "\N{REPLACEMENT CHARACTER}"
-
-
-def test_sentencepiece_marks_are_taken_off_and_pieces_joined():
-    assert sentence(readable(("[CLS]", "▁un", "believ", "able", "▁film", "[SEP]"))) == (
-        "[CLS] unbelievable film [SEP]"
+def test_an_unknown_word_is_shown_as_it_was_written():
+    trace = Trace(
+        ("[UNK]",), ((0,),), RetentionConfiguration.full(1), "attn-ws", ("Žižek",), (Span(0, 0, 5),)
     )
+    assert sentence(readable(trace)) == "Žižek"
 
 
-def test_a_lone_space_mark_is_shown_as_a_visible_space():
-    assert texts("▁", "▁good") == ["␣", "good"]
-
-
-def test_nothing_joins_a_special_piece():
-    assert sentence(readable(("[CLS]", ".", "##ing"))) == "[CLS] .ing"
-    assert not readable(("<s>", "good"))[1].joins
-
-
-def test_a_hash_in_the_text_stays_a_hash():
-    assert texts("##", "#") == ["##", "#"]
+def test_a_piece_of_white_space_alone_is_shown_as_a_visible_space():
+    trace = trace_of((" ", "good"), ((0,),), text="  good")
+    assert [word.text for word in readable(trace)] == ["␣", "good"]
 
 
 def test_sentence_marks_a_piece_whose_beginning_is_missing():
-    assert sentence(readable(TOKENS), (0, 3, 5)) == "[CLS] ·ing ."
+    assert sentence(readable(a_trace()), (0, 3, 5)) == "[CLS] ·ing ."
 
 
 @pytest.mark.parametrize(

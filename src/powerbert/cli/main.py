@@ -1,7 +1,7 @@
 """`powerbert`: the command line.
 
 A user's mistake is one line on standard error and exit code 2; anything else is a bug and shows its
-traceback. Commands import torch inside, so that `powerbert --help` is instant.
+traceback. typer and rich are an extra, and are imported where they are known to be there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
@@ -19,21 +18,6 @@ from powerbert.errors import MissingExtraError, PowerBertError
 
 if TYPE_CHECKING:
     import typer
-
-COMMANDS = (
-    "demo",
-    "finetune",
-    "search",
-    "retrain",
-    "anytime",
-    "evaluate",
-    "predict",
-    "explain",
-    "export",
-    "bench",
-    "doctor",
-)
-"""Each is a function of its own name in `powerbert.cli.<name>`."""
 
 MISTAKE = 2
 INTERRUPTED = 130
@@ -63,6 +47,8 @@ def make_app() -> typer.Typer:
     """Build the app with all commands."""
     import typer
 
+    from powerbert.cli.commands import COMMANDS
+
     app = typer.Typer(
         name="powerbert",
         help="The same BERT-family classifier, several times faster, by progressive word-vector elimination.",
@@ -78,8 +64,8 @@ def make_app() -> typer.Typer:
     def options(version: bool = version) -> None:
         pass
 
-    for name in COMMANDS:
-        app.command(name)(getattr(import_module(f"powerbert.cli.{name}"), name))
+    for one in COMMANDS:
+        app.command(one.name)(one.make())
     return app
 
 

@@ -1,66 +1,77 @@
-"""What the training commands share: their folders, the run they start, the summary they end with."""
+"""The training commands: each reads its data, runs a step, and ends with a summary."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from powerbert.cli.data import TrainingData, existing_folder
-from powerbert.cli.output import STANDARD_OUTPUT, check_target, note, show, write_json
+from datasets import disable_progress_bars
+from rich.table import Table
+from transformers.utils import logging
+
+from powerbert.cli.data import existing_folder, read_training_data
+from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, asked_retention
+from powerbert.cli.output import note, show, write_json
 from powerbert.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from powerbert.training.evaluation import Evaluation
-    from powerbert.training.options import Options
-    from powerbert.training.steps import Run, StepResult
+from powerbert.report.retention_table import retention_table
+from powerbert.training import steps
+from powerbert.training.anytime import anytime as recipe
+from powerbert.training.evaluation import Evaluation
+from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+from powerbert.training.steps import PICTURE, Run, StepResult
+from powerbert.training.trainer import InterruptedRun
 
 Result = TypeVar("Result")
-Given = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Folders:
-    """Where a step starts and where its result goes."""
-
-    model: Annotated[str, "Model folder to start from.", "FOLDER"]
-    output: Annotated[str, "Folder for the result; the same command goes on with a stopped run.", "FOLDER"]
-    json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
+def finetune(folders: Folders, data: TrainingData, options: Options) -> None:
+    """Step 1."""
+    run = start("finetune", folders, data, options)
+    finish(uninterrupted(lambda: steps.finetune(run)), folders, "fine-tuned")
 
 
-def start(step: str, kind: type[Options], folders: Given, data: Given, options: Given) -> Run:
-    """Check what was asked, read the data, and frame the step; nothing is written yet."""
-    asked, source = Folders(**folders), TrainingData(**data)
-    if asked.json is not None:
-        check_target(asked.json, "--json")
-    model = existing_folder(asked.model)
+def search(folders: Folders, data: TrainingData, options: SearchOptions) -> None:
+    """Step 2."""
+    run = start("search", folders, data, options)
+    result = uninterrupted(lambda: steps.search(run))
+    finish(result, folders, "before re-training")
+    note(f"the learned r as a picture: {result.folder / PICTURE}")
+
+
+def retrain(folders: Folders, data: TrainingData, options: RetrainOptions, teaching: Teaching) -> None:
+    """Step 3."""
+    retention = asked_retention(teaching.retention, data.max_length) if teaching.retention else None
+    teacher = None if teaching.teacher is None else existing_folder(teaching.teacher)
+    run = start("retrain", folders, data, options)
+    finish(uninterrupted(lambda: steps.retrain(run, retention, teacher)), folders, "re-trained")
+
+
+def anytime(folders: Folders, data: TrainingData, options: AnytimeOptions, table: Reported) -> None:
+    """One training for all configurations."""
+    learned: list[Path] = [existing_folder(folder) for folder in table.learned or ()]
+    run = start("anytime", folders, data, options)
+    result, rows = uninterrupted(lambda: recipe(run, learned, table.shares()))
+    if folders.shows:
+        show(evaluation_table({row["name"]: Evaluation.from_json(row) for row in rows}))
+    note(f"wrote {result.folder}; apply a configuration of the table with evaluate --retention or apply()")
+    if folders.json is not None:
+        write_json(folders.json, rows)
+
+
+def start(step: str, folders: Folders, source: TrainingData, options: Options) -> Run:
+    """Read the data and frame the step; nothing is written yet."""
+    model = existing_folder(folders.model)
     require_training()
     quiet()
-    from powerbert.training.options import options_for
-    from powerbert.training.steps import Run
-
-    task = source.find()
-    chosen = options_for(kind, task, options)
-    content = source.read(chosen.seed)
-    return Run(
-        step,
-        model,
-        content,
-        Path(asked.output),
-        chosen,
-        source.max_length,
-        progress=True,
-        tell=note,
-    )
+    data = read_training_data(source, options.seed)
+    output = Path(folders.output)
+    return Run(step, model, data, output, options, source.max_length, progress=True, tell=note)
 
 
 def uninterrupted(work: Callable[[], Result]) -> Result:
     """Run a step; one that a signal stopped has saved its state, and says how to go on."""
-    from powerbert.training.trainer import InterruptedRun
-
     try:
         return work()
     except InterruptedRun as stop:
@@ -68,19 +79,17 @@ def uninterrupted(work: Callable[[], Result]) -> Result:
         raise KeyboardInterrupt from None
 
 
-def finish(result: StepResult, folders: Given, title: str) -> None:
+def finish(result: StepResult, folders: Folders, title: str) -> None:
     """Show the result and write its figures."""
-    from powerbert.report.retention_table import retention_table
-
-    if folders.get("json") != STANDARD_OUTPUT:
+    if folders.shows:
         show(evaluation_table({title: result.evaluation}))
         if result.retention is not None:
             show(retention_table(result.retention))
     if result.seconds:
         note(f"trained for {result.seconds:,.0f} s, {result.tokens_per_second:,.0f} real tokens per second")
     note(f"wrote {result.folder}")
-    if folders.get("json") is not None:
-        write_json(folders["json"], figures(result))
+    if folders.json is not None:
+        write_json(folders.json, figures(result))
 
 
 def figures(result: StepResult) -> dict[str, Any]:
@@ -97,8 +106,6 @@ def figures(result: StepResult) -> dict[str, Any]:
 
 def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
     """Metric, interval and real word-vectors, one row per model or configuration."""
-    from rich.table import Table
-
     first = next(iter(evaluations.values()))
     table = Table(title=f"{first.rows:,} rows, real word-vectors without padding")
     for column in ("", first.metric, "95 % interval", "word-vectors", "of the untouched"):
@@ -117,9 +124,6 @@ def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
 
 def quiet() -> None:
     """Leave the terminal to our own bar: transformers and datasets draw one for every file they write."""
-    from datasets import disable_progress_bars
-    from transformers.utils import logging
-
     logs: Any = logging
     disable_progress_bars()
     logs.disable_progress_bar()
@@ -127,8 +131,6 @@ def quiet() -> None:
 
 def require_training() -> None:
     """Refuse in one line where the training libraries are not installed."""
-    from importlib.util import find_spec
-
     missing = [
         name for name in ("accelerate", "datasets", "sklearn", "matplotlib") if find_spec(name) is None
     ]

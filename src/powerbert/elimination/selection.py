@@ -2,9 +2,9 @@
 
 Paper: Word-vector Selection
 
-Rows are right-padded here: row 0 of an input is CLS, its real rows come first, PAD last. Ranking
-is in fp32 and a tie goes to the lowest index, by a stable sort in eager mode and, in a graph, by a
-count that needs none: no two runtimes sort ties alike.
+Rows are right-padded here: row 0 of an input is CLS, its real rows come first, PAD last. Ranking is in
+fp32 and a tie goes to the lowest index: by a stable sort, or in a graph by a count that needs none,
+because no two runtimes sort ties alike.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from powerbert.elimination.significance import significance
 
-RANDOM_POSITIONS = 1 << 14  # Rand-WS knows an order for this many positions, twice what any family reads
+RANDOM_POSITIONS = 1 << 14
+"""Rand-WS draws an order for this many positions; beyond them it begins again."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,32 @@ def head_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None
 
 def rand_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
     """Rand-WS: positions in one random order, fixed by the seed for every input and encoder."""
-    return _random_order(scoring.seed).to(positions.device)[positions]
+    return _random_order(scoring.seed).to(positions.device)[positions % RANDOM_POSITIONS]
 
 
-Strategy = Callable[[Tensor | None, Tensor, Tensor | None, Scoring], Tensor]
+Score = Callable[[Tensor | None, Tensor, Tensor | None, Scoring], Tensor]
 """(probabilities (batch, heads, length, length), positions (batch, length), real (batch, length), scoring)
 -> scores (batch, length)."""
 
-STRATEGIES: dict[str, Strategy] = {"attn-ws": attn_ws, "head-ws": head_ws, "rand-ws": rand_ws}
-STATIC = frozenset({"head-ws", "rand-ws"})
-"""Strategies that look at positions only and so need no attention probabilities."""
+
+class Strategy(NamedTuple):
+    """A way to score word-vectors; the most significant are retained."""
+
+    name: str
+    title: str  # as the paper writes it
+    score: Score
+    static: bool  # whether it looks at positions only and needs no attention probabilities
+
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("attn-ws", "Attn-WS", attn_ws, static=False),
+        Strategy("head-ws", "Head-WS", head_ws, static=True),
+        Strategy("rand-ws", "Rand-WS", rand_ws, static=True),
+    )
+}
+"""By name; the first is the paper's own and the default."""
 
 
 def order(scores: Tensor, lengths: Tensor) -> Tensor:

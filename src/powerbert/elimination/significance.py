@@ -28,9 +28,10 @@ def significance(
     if real is None or padded_queries_vote:
         scores = probabilities.sum(dim=(1, 2), dtype=torch.float32)
     else:
-        votes = real.to(torch.float32)
-        # Heads first: the votes then weigh one (length, length) matrix instead of one per head.
-        scores = (votes[:, None] @ probabilities.sum(dim=1, dtype=torch.float32))[:, 0]
+        # Heads first: the votes then weigh one (length, length) matrix instead of one per head. Not as a
+        # matrix product, which autocast runs in bf16 and a GPU may round to TF32.
+        votes = real.to(torch.float32)[..., None]
+        scores = (probabilities.sum(dim=1, dtype=torch.float32) * votes).sum(dim=1)
     if exclude_self:
         scores = scores - probabilities.diagonal(dim1=2, dim2=3).sum(dim=1, dtype=torch.float32)
     return scores

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import dropout, scaled_dot_product_attention
 
 from powerbert.elimination.extract import extract, extract_queries, restore
-from powerbert.elimination.selection import STATIC, STRATEGIES, Scoring, select, sorted_positions
+from powerbert.elimination.selection import STRATEGIES, Scoring, select, sorted_positions
 from powerbert.modeling.families.base import Family, Projections, mask_value
 from powerbert.modeling.schedule import Stage
 from powerbert.retention import RetentionConfiguration
@@ -137,14 +137,16 @@ def _encode(
     searching = elimination.soft_extract is not None
     if not stage.eliminates and savings.fused_kernel and not searching:
         return _attend(family, encoder, context, words, hidden), None
-    if elimination.strategy in STATIC and savings.select_first and not searching:
-        scores = STRATEGIES[elimination.strategy](None, words.positions, words.real, elimination.scoring)
+    if STRATEGIES[elimination.strategy].static and savings.select_first and not searching:
+        scores = STRATEGIES[elimination.strategy].score(
+            None, words.positions, words.real, elimination.scoring
+        )
         index = select(scores, words.lengths, stage.counts, stage.width)
         return _attend(family, encoder, context, words, hidden, index), index
 
     heads = family.project(encoder, hidden, None, context, words.positions)
     probabilities = attention_probabilities(family, encoder, context, words, heads)
-    scores = STRATEGIES[elimination.strategy](
+    scores = STRATEGIES[elimination.strategy].score(
         probabilities.detach(), words.positions, words.real, elimination.scoring
     )
     # Scores come before dropout, so that training selects as inference does.

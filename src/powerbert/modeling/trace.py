@@ -8,16 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.forward import run
 from powerbert.retention import RetentionConfiguration
-from powerbert.text.tokenise import encode_texts
+from powerbert.text.tokenise import clean, longest_input, tokenizer_options
+
+
+class Span(NamedTuple):
+    """Where a word piece stands: characters start to end of `Trace.texts[text]`."""
+
+    text: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,10 @@ class Trace:
     """For encoder j = 1..L, ascending indices into `tokens`."""
     retention: RetentionConfiguration
     strategy: str
+    texts: tuple[str, ...]
+    """The text, and its pair if there is one, as they were tokenised: cleaned, and cut where far too long."""
+    spans: tuple[Span | None, ...]
+    """For each word piece its place in `texts`; None for one that the tokenizer added, such as [CLS]."""
     label: str | None = None
     """The predicted label; None for a model without a classifier."""
     score: float | None = None
@@ -38,31 +51,67 @@ class Trace:
 
     def words(self, encoder: int) -> list[str]:
         """The word pieces that encoder j (from 1) retained."""
+        if not 1 <= encoder <= len(self.retained):
+            raise PowerBertError(
+                "there is no such encoder", got=encoder, rule=f"encoders are 1 to {len(self.retained)}"
+            )
         return [self.tokens[i] for i in self.retained[encoder - 1]]
 
 
 def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -> Trace:
-    """Run one text and tell which words each encoder retained."""
+    """Run one text and record which words each encoder retained."""
+    elimination = _checked(model, tokenizer, text, text_pair)
+    limit = longest_input(model, tokenizer)
+    texts = tuple(clean(part, limit) for part in (text, text_pair) if part is not None)
+    batch = tokenizer(*([part] for part in texts), return_tensors="pt", **tokenizer_options(limit))
+    batch = batch.to(base_of(model).device)
+    (retained,) = retained_positions(model, batch)
+    (encoding,) = batch.encodings
+    label, score = _prediction(model, batch)
+    return Trace(
+        tuple(encoding.tokens),
+        retained,
+        elimination.retention,
+        elimination.strategy,
+        texts,
+        _spans(encoding),
+        label,
+        score,
+        truncated=bool(encoding.overflowing),
+    )
+
+
+def _checked(model: Any, tokenizer: Any, text: str, text_pair: str | None) -> Elimination:
+    """What the model eliminates, if this model, tokenizer and text can be traced."""
     elimination = elimination_of(model)
     if elimination is None:
         raise UnsupportedModelError(
             "the model eliminates nothing", remedy="call powerbert.apply with a retention configuration"
         )
-    if not text.strip():
-        raise PowerBertError("the text is empty", remedy="give at least one word")
     if type(model).__name__.endswith("ForMultipleChoice"):
         raise UnsupportedModelError(
             "a multiple-choice model reads several inputs at once",
             got=type(model).__name__,
             remedy="trace its base model: powerbert.apply(model.base_model, ...)",
         )
-    batch = encode_texts(model, tokenizer, [text], None if text_pair is None else [text_pair])
-    batch = batch.to(base_of(model).device)
-    (retained,) = retained_positions(model, batch)
-    tokens = tuple(tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist()))
-    label, score = _prediction(model, batch)
-    truncated = bool(batch.encodings[0].overflowing)
-    return Trace(tokens, retained, elimination.retention, elimination.strategy, label, score, truncated)
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnsupportedModelError(
+            "the tokenizer does not say which characters a word piece covers",
+            got=type(tokenizer).__name__,
+            remedy="use a fast one, such as AutoTokenizer gives",
+        )
+    for part in (text, text_pair) if text_pair is not None else (text,):
+        if not isinstance(part, str):
+            raise PowerBertError("the text is not a string", got=part)
+    if not text.strip():
+        raise PowerBertError("the text is empty", remedy="give at least one word")
+    return elimination
+
+
+def _spans(encoding: Any) -> tuple[Span | None, ...]:
+    """The place of each word piece, from the tokenizer's own offsets."""
+    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    return tuple(None if text is None else Span(text, *place) for text, place in places)
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from powerbert.elimination.extract import extract, extract_queries
-from powerbert.elimination.selection import STATIC, STRATEGIES, select
+from powerbert.elimination.selection import STRATEGIES, select
 from powerbert.modeling.encoder import Elimination, Words, attention_probabilities, mix
 from powerbert.modeling.families.base import Projections
 from powerbert.modeling.schedule import Stage
@@ -96,10 +96,10 @@ def _eliminate(
     elimination: Elimination, encoder: Any, group: Group, heads: Projections, count: int
 ) -> tuple[Tensor, Tensor]:
     """Values mixed for the retained rows, (inputs * count, hidden), and the rows (inputs, count)."""
-    score = STRATEGIES[elimination.strategy]
+    score = STRATEGIES[elimination.strategy].score
     lengths = torch.full((group.inputs,), group.positions.shape[1])
     counts = torch.full_like(lengths, count)
-    if elimination.strategy in STATIC:
+    if STRATEGIES[elimination.strategy].static:
         scores = score(None, group.positions, None, elimination.scoring)
         index = select(scores, lengths, counts, count)
         asking = extract(heads.query.transpose(1, 2), index).transpose(1, 2)

@@ -13,11 +13,11 @@ import json
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
-from typing import TYPE_CHECKING
+from importlib.resources import files
 
-from powerbert.report.fade_assets import SCRIPT, STYLE
+from powerbert.elimination.selection import STRATEGIES
+from powerbert.modeling.trace import Trace
 from powerbert.report.words import (
-    STRATEGY_NAMES,
     Word,
     last_encoder,
     processed,
@@ -30,17 +30,17 @@ from powerbert.report.words import (
     visible,
 )
 
-if TYPE_CHECKING:
-    from powerbert.modeling.trace import Trace
-
 LARGE_TYPE = 60  # a sentence of so many word-vectors is set large
 NAMED = 4  # so many survivors are named beside their number
 TALL = 60  # a grid of more rows scrolls within its own frame
+STYLE, SCRIPT = (
+    files("powerbert.report").joinpath(f"fade.{kind}").read_text("utf-8") for kind in ("css", "js")
+)
 
 
 def fade_page(trace: Trace, title: str) -> str:
     """Write the page; `title` is any text, the words come from the trace."""
-    words = readable(trace.tokens)
+    words = readable(trace)
     last = last_encoder(trace)
     encoders = len(trace.retained)
     name = escape(visible(title))
@@ -235,7 +235,7 @@ def _grid(words: tuple[Word, ...], last: tuple[int, ...], encoders: int) -> str:
 
 
 def _footer(trace: Trace) -> str:
-    strategy = escape(STRATEGY_NAMES.get(trace.strategy, trace.strategy))
+    strategy = STRATEGIES[trace.strategy].title
     configuration = escape(str(trace.retention)).replace(",", ", ")
     kind = "fractions of the input" if trace.retention.is_relative else "word-vectors per encoder"
     return f"""<footer><p>{strategy}, retention configuration <code>{configuration}</code> ({kind}).

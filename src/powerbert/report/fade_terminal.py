@@ -6,14 +6,15 @@ Paper: Anecdotal Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from powerbert.elimination.selection import STRATEGIES
+from powerbert.modeling.trace import Trace
 from powerbert.report.words import (
-    STRATEGY_NAMES,
     last_encoder,
     processed,
     readable,
@@ -22,9 +23,6 @@ from powerbert.report.words import (
     survivors,
     verdict,
 )
-
-if TYPE_CHECKING:
-    from powerbert.modeling.trace import Trace
 
 SURVIVES = "bold green"
 RETAINED = "bold cyan"
@@ -55,7 +53,7 @@ class Fade:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.words = readable(trace.tokens)
+        self.words = readable(trace)
         self.last = last_encoder(trace)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -131,7 +129,7 @@ class Fade:
     # ---- around them ---------------------------------------------------------------------
 
     def _headline(self) -> str:
-        strategy = STRATEGY_NAMES.get(self.trace.strategy, self.trace.strategy)
+        strategy = STRATEGIES[self.trace.strategy].title
         return f"{len(self.words)} word-vectors, {len(self.trace.retained)} encoders, {strategy}"
 
     def _summary(self, width: int, dot: str) -> Iterator[Text]:

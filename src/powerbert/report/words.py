@@ -9,10 +9,8 @@ and encoders because they take them from here.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +19,8 @@ from powerbert.errors import printable
 if TYPE_CHECKING:  # the trace lives beside torch; reading one needs none of it
     from powerbert.modeling.trace import Trace
 
-STRATEGY_NAMES = {"attn-ws": "Attn-WS", "head-ws": "Head-WS", "rand-ws": "Rand-WS"}
-"""The strategies as the paper writes them."""
-
-_SPECIAL = re.compile(r"\[(CLS|SEP|PAD)\]|</?s>|<(cls|sep|pad)>|<\|.*\|>")
-_CLOSING = frozenset(".,;:!?)]}%…\N{RIGHT DOUBLE QUOTATION MARK}")
-_OPENING = frozenset("([{$\N{LEFT DOUBLE QUOTATION MARK}")
-_APOSTROPHES = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}")
-_CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
-_BYTE_SPACE, _PIECE_SPACE = "Ġ", "▁"
+_PART = "\N{REPLACEMENT CHARACTER}"  # of a character that a later piece shows
+_SPACE = "▁"  # as sentencepiece writes it
 
 
 @dataclass(frozen=True)
@@ -139,21 +130,24 @@ def trace_json(trace: Trace) -> dict[str, Any]:
 # ---- readable ----------------------------------------------------------------------------
 
 
-def readable(tokens: tuple[str, ...]) -> tuple[Word, ...]:
-    """Turn word pieces into words: "##ing" joins the word before, "Ġgood" and "▁good" are "good".
+def readable(trace: Trace) -> tuple[Word, ...]:
+    """Each word piece in the user's own characters; it joins the piece that ends where it starts.
 
-    >>> [word.text for word in readable(("[CLS]", "fad", "##ing", "[SEP]"))]
-    ['[CLS]', 'fad', 'ing', '[SEP]']
+    Where several pieces share a character, such as the bytes of an emoji, the last of them shows it.
     """
-    read = _reader(tokens)
     words: list[Word] = []
-    for index, token in enumerate(tokens):
-        if _SPECIAL.fullmatch(token):
+    spans = trace.spans
+    for token, before, span, after in zip(
+        trace.tokens, (None, *spans[:-1]), spans, (*spans[1:], None), strict=True
+    ):
+        if span is None:
             words.append(Word(visible(token), special=True))
             continue
-        text, joins = read(tokens, index)
-        after_word = bool(words) and not words[-1].special
-        words.append(Word(visible(text), joins and after_word))
+        shared = after is not None and after.text == span.text and after.start < span.end
+        written = trace.texts[span.text][span.start : after.start if shared and after else span.end]
+        whole = written or not token.strip(_SPACE)  # a space that the tokenizer set before the text
+        close = before is not None and before.text == span.text and span.start <= before.end
+        words.append(Word(visible(written.strip()) if whole else _PART, close and not written[:1].isspace()))
     return tuple(words)
 
 
@@ -181,56 +175,3 @@ def visible(text: str) -> str:
     A model's text comes from strangers; an escape sequence in it must not reach the screen.
     """
     return printable(text.replace("\n", "↵").replace("\t", "⇥")) or "␣"
-
-
-# ---- the three ways to write a word piece ------------------------------------------------
-
-
-Reader = Callable[[tuple[str, ...], int], tuple[str, bool]]
-"""(tokens, index) -> (text, whether it joins the piece before)."""
-
-
-def _reader(tokens: tuple[str, ...]) -> Reader:
-    """Tell the kind of tokenizer by its pieces: a trace carries no tokenizer."""
-    if any(token.startswith(_PIECE_SPACE) for token in tokens):
-        return _read_sentencepiece
-    if any(_BYTE_SPACE in token for token in tokens) or "<s>" in tokens:
-        return _read_bytes
-    return _read_wordpiece
-
-
-def _read_wordpiece(tokens: tuple[str, ...], index: int) -> tuple[str, bool]:
-    """BERT: "##" joins. BERT also parts punctuation from words, so closing marks join again."""
-    token = tokens[index]
-    before = tokens[index - 1] if index else ""
-    if token.startswith("##") and len(token) > 2:
-        return token[2:], True
-    after = tokens[index + 1] if index + 1 < len(tokens) else ""
-    contracts = token in _APOSTROPHES and after in _CONTRACTED
-    contracted = token in _CONTRACTED and before in _APOSTROPHES
-    return token, token in _CLOSING or before in _OPENING or contracts or contracted
-
-
-def _read_sentencepiece(tokens: tuple[str, ...], index: int) -> tuple[str, bool]:
-    """ALBERT, XLM-R, DeBERTa-v2: "▁" stands for the space before a word."""
-    token = tokens[index]
-    return token.replace(_PIECE_SPACE, " ").strip(" "), not token.startswith(_PIECE_SPACE)
-
-
-def _read_bytes(tokens: tuple[str, ...], index: int) -> tuple[str, bool]:
-    """RoBERTa, ModernBERT: each character stands for a byte, "Ġ" for the space before a word."""
-    token = tokens[index]
-    table = _byte_of_character()
-    if not all(character in table for character in token):  # a piece added to the vocabulary as it is
-        return token.strip(), not token.startswith(" ")
-    text = bytes(table[character] for character in token).decode("utf-8", errors="replace")
-    return text.strip(" "), not text.startswith(" ")
-
-
-@cache
-def _byte_of_character() -> dict[str, int]:
-    """GPT-2's alphabet of 256 printable characters, one per byte."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    table = {chr(byte): byte for byte in printable}
-    return table | {chr(0x100 + rank): byte for rank, byte in enumerate(others)}

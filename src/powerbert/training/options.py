@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+from typing_extensions import override
 
 from powerbert.errors import PowerBertError
 from powerbert.tasks.task import Task
@@ -11,11 +13,14 @@ from powerbert.tasks.task import Task
 TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
+LAMBDA = 0.03
+"""The regulariser of a search."""
 PRECISIONS = ("fp32", "bf16")
 ROOM = 16
 """Inputs that are trained on at once unless the user says so; more are accumulated, to save memory."""
 
-AnyOptions = TypeVar("AnyOptions", bound="Options")
+BY_TASK: Any = None
+"""Default of what the task decides; `for_task` puts the task's own value in its place."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +28,11 @@ class Options:
     """Options common to all steps; the text beside a type is its help."""
 
     epochs: Annotated[float, "Passes over the training data."] = 3.0
-    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = 3e-5
-    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = 16
+    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = BY_TASK
+    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
     accumulation: Annotated[
         int, "Batches per step; by default the task's published batch over --batch-size."
-    ] = 1
+    ] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
@@ -40,14 +45,27 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "learning_rate", "batch_size", "accumulation", "evaluations"):
-            if not getattr(self, name) > 0:
-                raise PowerBertError(f"--{name.replace('_', '-')} is not positive", got=getattr(self, name))
+            value = getattr(self, name)
+            if value is not BY_TASK and not value > 0:
+                raise PowerBertError(f"--{name.replace('_', '-')} is not positive", got=value)
         if not 0 <= self.warmup < 1:
             raise PowerBertError(
                 "--warmup is a share of the steps", got=self.warmup, rule="from 0 to below 1"
             )
         if self.precision not in PRECISIONS:
             raise PowerBertError("unknown --precision", got=self.precision, rule=" or ".join(PRECISIONS))
+
+    def for_task(self, task: Task) -> Self:
+        """The same options with the task's published hyper-parameters where nothing was given."""
+        published = task.hyper_parameters
+        batch = self.batch_size or min(published.batch_size, ROOM)
+        whole = published.batch_size if self.batch_size is None else batch
+        return replace(
+            self,
+            learning_rate=self.learning_rate or published.lr,
+            batch_size=batch,
+            accumulation=self.accumulation or max(1, whole // batch),
+        )
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ class SearchOptions(Options):
     epochs: Annotated[float, "Passes over the training data."] = 2.0
     regulariser: Annotated[
         float, "lambda: how hard mass is pressed down, times j at encoder j; by default 0.03."
-    ] = 0.03
+    ] = BY_TASK
     retention_learning_rate: Annotated[
         float | None, "Learning rate of r; by default so that lambda means the same for any data size."
     ] = None
@@ -80,11 +98,20 @@ class SearchOptions(Options):
         if self.lengths not in ("half", "mass"):
             raise PowerBertError("unknown --lengths", got=self.lengths, rule="half or mass")
         rate = 1.0 if self.retention_learning_rate is None else self.retention_learning_rate
-        if self.regulariser < 0 or rate <= 0 or self.bins < 1:
+        weight = LAMBDA if self.regulariser is None else self.regulariser
+        if weight < 0 or rate <= 0 or self.bins < 1:
             raise PowerBertError(
-                "lambda, the learning rate of r and the bins are positive",
-                got=(self.regulariser, rate, self.bins),
+                "lambda, the learning rate of r and the bins are positive", got=(weight, rate, self.bins)
             )
+
+    @override
+    def for_task(self, task: Task) -> Self:
+        published, rate, weight = task.hyper_parameters, self.retention_learning_rate, self.regulariser
+        if self.optimiser == "release":
+            rate = published.lr_soft_extract if rate is None else rate
+            weight = published.lambda_ if weight is None else weight
+        weight = LAMBDA if weight is None else weight
+        return replace(super().for_task(task), regulariser=weight, retention_learning_rate=rate)
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
@@ -130,15 +157,3 @@ class AnytimeOptions(Options):
             raise PowerBertError(
                 "--smallest is a share and --temperature positive", got=(self.smallest, self.temperature)
             )
-
-
-def options_for(kind: type[AnyOptions], task: Task, given: dict[str, Any]) -> AnyOptions:
-    """Options of a step: what the user gave, then the task's published hyper-parameters, then defaults."""
-    published = task.hyper_parameters
-    batch = given.get("batch_size") or min(published.batch_size, ROOM)
-    found: dict[str, Any] = {"learning_rate": published.lr, "batch_size": batch}
-    if "batch_size" not in given:
-        found["accumulation"] = max(1, published.batch_size // batch)
-    if given.get("optimiser") == "release":
-        found |= {"regulariser": published.lambda_, "retention_learning_rate": published.lr_soft_extract}
-    return kind(**(found | given))

@@ -70,6 +70,9 @@ class Run:
     progress: bool = False
     tell: Tell = lambda line: None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", self.options.for_task(self.data.task))
+
     @property
     def work(self) -> Path:
         """Checkpoints and logs until the result is whole."""

@@ -1,0 +1,287 @@
+"""The flags of all commands, in groups; nothing heavy is imported, so that help and mistakes are instant.
+
+A group refuses by itself what it cannot be, before the command that takes it is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from powerbert.cli.flags import ARGUMENT
+from powerbert.cli.output import STANDARD_OUTPUT, check_target
+from powerbert.errors import PowerBertError, RetentionError
+from powerbert.retention import RetentionConfiguration
+
+CALIBRATION = 256
+"""Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Where the figures go."""
+
+    json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
+
+    def __post_init__(self) -> None:
+        if self.json is not None:
+            check_target(self.json, "--json")
+
+    @property
+    def shows(self) -> bool:
+        """Whether standard output is a person's, not the figures'."""
+        return self.json != STANDARD_OUTPUT
+
+
+# ---- data ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the texts are."""
+
+    task: Annotated[
+        str | None,
+        "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; "
+        "leave out for your own columns.",
+        "NAME",
+    ] = None
+    text: Annotated[str | None, "Column of the text, for a task of your own.", "COL"] = None
+    text_pair: Annotated[str | None, "Column of the second text, if there is one.", "COL"] = None
+    label: Annotated[str | None, "Column of the label; by default label.", "COL"] = None
+    regression: Annotated[bool, "The labels are numbers to predict, not classes."] = False
+    metric: Annotated[str | None, "accuracy, f1, matthews or spearman; by default the task's.", "NAME"] = None
+    max_length: Annotated[
+        int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData(Columns):
+    """What a model is trained and evaluated on."""
+
+    data: Annotated[str | None, "Folder with the files of --task, or the word hub.", "FOLDER"] = None
+    train: Annotated[str | None, "Training data: JSONL, CSV, TSV (also .gz) or Parquet.", "FILE"] = None
+    dev: Annotated[str | None, "Data to evaluate on, in the same formats.", "FILE"] = None
+    rows: Annotated[int | None, "Train on a part of this many rows, drawn with --seed.", "ROWS"] = None
+    dev_rows: Annotated[int | None, "Evaluate on a part of this many rows, drawn with seed 0.", "ROWS"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """Which model answers what, and how."""
+
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    data: Annotated[str, "The data file, or with --task the folder that holds the task.", "FILE"]
+    retention: Annotated[
+        str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
+    ] = None
+    rows: Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"] = None
+    batch_size: Annotated[int, "Inputs of like length that are answered at once."] = 32
+
+
+# ---- training ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders(Figures):
+    """Where a step starts and where its result goes."""
+
+    model: Annotated[str, "Model folder to start from.", "FOLDER"]
+    output: Annotated[str, "Folder for the result; the same command goes on with a stopped run.", "FOLDER"]
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """What is re-trained, and who teaches."""
+
+    retention: Annotated[
+        str | None, 'Fractions ("0.9,0.8,...") or counts of N; by default what the search learned.', "LIST"
+    ] = None
+    teacher: Annotated[
+        str | None, "Fine-tuned model to distil from; by default the one the search began with.", "FOLDER"
+    ] = None
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Which configurations are reported."""
+
+    learned: Annotated[
+        list[str] | None,
+        "Folder of a search, whose configuration joins the table; may be repeated.",
+        "FOLDER",
+    ] = None
+    budgets: Annotated[str, "Shares of the work at which every shape is reported.", "LIST"] = "0.7,0.5,0.35"
+
+    def __post_init__(self) -> None:
+        self.shares()
+
+    def shares(self) -> list[float]:
+        """The budgets as numbers."""
+        try:
+            return [float(word) for word in self.budgets.split(",")]
+        except ValueError:
+            raise PowerBertError(
+                "--budgets is a list of shares", got=self.budgets, remedy="write for instance 0.7,0.5"
+            ) from None
+
+
+# ---- the other commands, one group each ----------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoFlags(Figures):
+    """Where the demo works."""
+
+    output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = (
+        "powerbert-demo"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateFlags(Answering, Figures):
+    """Which model answers what, and how."""
+
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictFlags(Answering):
+    """Which model answers what, and where the answers go."""
+
+    output: Annotated[
+        str | None,
+        'JSON lines: row, label and score, in the order of the data; "-" is standard output.',
+        "FILE",
+    ] = None
+    glue: Annotated[
+        str | None, "Write GLUE's official submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"
+    ] = None
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
+
+    def __post_init__(self) -> None:
+        if self.output is None and self.glue is None:
+            raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
+        if self.output is not None:
+            check_target(self.output, "--output")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportFlags(Figures):
+    """What is exported, and to what."""
+
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    to: Annotated[str, "onnx or openvino.", "ENGINE"]
+    output: Annotated[str, "Folder for the exported model.", "FOLDER"]
+    precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
+    data: Annotated[
+        str | None,
+        "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "
+        f"scales from the first {CALIBRATION} rows and is compared on the others.",
+        "FILE",
+    ] = None
+    calibration: Annotated[
+        str | None,
+        f"Texts with the columns of --data, of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO "
+        "its scales; then all of --data is compared.",
+        "FILE",
+    ] = None
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
+    rows: Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"] = None
+    retention: Annotated[
+        str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchFlags(Figures):
+    """What is measured, and how."""
+
+    model: Annotated[str, "Model folder with elimination.", "FOLDER"]
+    texts: Annotated[str, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"]
+    engines: Annotated[
+        str, "stock (transformers itself), torch, onnx, openvino; by default all that are installed.", "LIST"
+    ] = ""
+    precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
+    batches: Annotated[str, "Batch sizes.", "LIST"] = "1,8,32"
+    feeds: Annotated[str, "fixed, dynamic, sorted, packed.", "LIST"] = "fixed,dynamic,sorted,packed"
+    inputs: Annotated[int, "At most this many lines of the file."] = 64
+    max_length: Annotated[int, "N: longer inputs are cut, the feed fixed pads to it.", "N"] = 128
+    rounds: Annotated[int, "How often each arm answers all texts."] = 5
+    curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
+    paper: Annotated[
+        int,
+        "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.",
+        "RUNS",
+    ] = 0
+    plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.plot is not None:
+            check_target(self.plot, "--plot")
+        if self.rounds < 1 or self.inputs < 1 or self.paper < 0:
+            got = (self.rounds, self.inputs, self.paper)
+            raise PowerBertError("--rounds and --inputs are at least 1, --paper at least 0", got=got)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainFlags(Figures):
+    """What is explained, and how it is shown."""
+
+    text: Annotated[str, 'The text; "-" reads standard input.', ARGUMENT]
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    text_pair: Annotated[str | None, "Second text, for models of pairs.", "TEXT"] = None
+    retention: Annotated[
+        str | None,
+        'Per encoder, fractions of the text ("0.9,0.8,...") or counts ("80,73,..."); '
+        "by default what the folder carries.",
+        "LIST",
+    ] = None
+    max_length: Annotated[int | None, "The length N that counts are meant for.", "N"] = None
+    strategy: Annotated[
+        str | None, "attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws.", "NAME"
+    ] = None
+    html: Annotated[str | None, "Write a page that shows the fade.", "FILE"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.html is not None:
+            check_target(self.html, "--html")
+        if self.html == self.json == STANDARD_OUTPUT:
+            raise PowerBertError(
+                "--html and --json both ask for standard output", remedy="write one of them to a file"
+            )
+        self.configuration()
+
+    def configuration(self) -> RetentionConfiguration | None:
+        """The asked retention, if there is one."""
+        if self.retention is None:
+            if self.max_length is not None:
+                raise RetentionError(
+                    "--max-length belongs to counts",
+                    got=self.max_length,
+                    remedy="give the counts with --retention",
+                )
+            return None
+        found = asked_retention(self.retention, self.max_length)
+        if found.is_relative and self.max_length is not None:
+            raise RetentionError(
+                "--max-length belongs to counts",
+                got=self.retention,
+                rule="fractions are of each text's own length",
+            )
+        return found
+
+
+def asked_retention(text: str, max_length: int | None) -> RetentionConfiguration:
+    """Read fractions, or counts together with the N they are meant for."""
+    counts = all(word.strip().isdigit() for word in text.split(","))
+    if counts and max_length is None:
+        raise RetentionError(
+            "counts need the length N they are meant for",
+            got=text,
+            remedy="add --max-length N, or give fractions such as 0.9,0.5,0.1",
+        )
+    return RetentionConfiguration.parse(text, max_length if counts else None)
