@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from powerbert.folders.atomic import write_file
 from powerbert.folders.manifest import own_files
 
 STANDARD_OUTPUT = "-"
+OUTPUTS = {"json", "output", "plot", "html"}
+"""Flags that name what a command writes."""
 
 Part = TypeVar("Part")
 
@@ -54,8 +57,26 @@ def progress(parts: Iterable[Part]) -> Iterable[Part]:
     return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
 
 
-def check_target(target: str, flag: str, *inputs: str | None) -> None:
-    """Refuse a file that could not be written, that is read, or that is a model's; called before the work."""
+def check_apart(named: Mapping[str, str | list[str]]) -> None:
+    """Refuse an output that another flag reads or writes; `named` are the files and folders of a command."""
+    paths = [
+        (name, Path(path).resolve())
+        for name, given in named.items()
+        for path in ([given] if isinstance(given, str) else given)
+        if path != STANDARD_OUTPUT
+    ]
+    for (name, path), (other, same) in permutations(paths, 2):
+        if name in OUTPUTS and path == same:
+            raise PowerBertError(
+                f"--{name} and --{other} are the same",
+                got=str(path),
+                rule="nothing is written over what is read",
+                remedy=f"give another --{name}",
+            )
+
+
+def check_target(target: str, flag: str) -> None:
+    """Refuse a file that could not be written, or that a model is made of; called before the work."""
     if target == STANDARD_OUTPUT:
         return
     path = Path(target)
@@ -68,9 +89,10 @@ def check_target(target: str, flag: str, *inputs: str | None) -> None:
         )
     if not os.access(parent, os.W_OK):
         raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
-    read = [name for name in inputs if name is not None and Path(name).is_file()]
-    if path.is_file() and (any(path.samefile(name) for name in read) or path.name in own_files(parent)):
-        raise PowerBertError(f"{flag} would replace what is read", got=target, remedy="give another file")
+    if path.is_file() and path.resolve().name in own_files(parent):
+        raise PowerBertError(
+            f"{flag} would replace a file of a model", got=target, remedy="give another file"
+        )
 
 
 def write_json(target: str, data: Any, flag: str = "--json") -> None:
