@@ -13,10 +13,10 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.cli import export as command
 from powerbert.cli.main import main
+from powerbert.engines.answers import answer
 from powerbert.engines.open import open_engine
 from powerbert.export import compare
 from powerbert.export import write as module
-from powerbert.text.batches import answer
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datasets
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -16,7 +15,6 @@ from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.sampling import subset
-from powerbert.text.collator import Collator
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [*"abcdefghijklmnopqrstuvwxyz0123456789_.?[]", "pad", "sep", "film"]
@@ -53,7 +51,7 @@ def words(tokenizer, ids):
 
 def test_single_texts_are_what_the_tokenizer_makes(tokenizer):
     encoded = encode_split(single("a b", "film"), find_task("sst-2"), tokenizer, 8)
-    assert encoded.column_names == ["input_ids", "token_type_ids", "attention_mask", "labels", "length"]
+    assert encoded.column_names == ["input_ids", "attention_mask", "token_type_ids", "labels", "length"]
     assert words(tokenizer, encoded[0]["input_ids"]) == "[CLS] a b [SEP]"
     assert encoded[1]["attention_mask"] == [1, 1, 1]
     assert encoded["length"] == [4, 3]
@@ -149,51 +147,6 @@ def test_batches_of_a_thousand_join_up(tokenizer):
 def test_too_small_an_n(tokenizer):
     with pytest.raises(DataError, match="no room"):
         encode_split(single("a"), find_task("sst-2"), tokenizer, 3)
-
-
-# ---- collator ----------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.sampled_from([1, 4, 8]))
-def test_a_batch_is_padded_to_its_longest(tokenizer, sizes, multiple):
-    data = encode_split(single(*("a " * size for size in sizes)), find_task("sst-2"), tokenizer, 32)
-    batch = Collator(tokenizer, multiple)(list(data))
-    width = -(-(max(sizes) + 2) // multiple) * multiple
-    assert set(batch) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
-    assert batch["input_ids"].shape == (len(sizes), width)
-    assert batch["attention_mask"].sum(1).tolist() == list(data["length"])
-    assert torch.equal(batch["input_ids"] == tokenizer.pad_token_id, batch["attention_mask"] == 0)
-    expected = tokenizer.pad(
-        [{"input_ids": row["input_ids"]} for row in data],
-        padding=True,
-        pad_to_multiple_of=multiple,
-        return_tensors="pt",
-    )
-    assert torch.equal(batch["input_ids"], expected["input_ids"])
-    assert batch["labels"].dtype == torch.int64
-
-
-def test_multiple_choice_has_three_axes(tokenizer):
-    task = find_task("race")
-    rows = [race("a b", "q?", ["x", "x x x", "x", "x"], "B"), race("a", "q?", "wxyz", "D")]
-    batch = Collator(tokenizer)([row for data in rows for row in encode_split(data, task, tokenizer, 64)])
-    assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 4, 10)
-    assert batch["attention_mask"][0].sum(1).tolist() == [8, 10, 8, 8]
-    assert batch["labels"].tolist() == [1, 3]
-
-
-def test_scores_are_floats(tokenizer):
-    data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, 2.5]})
-    task = own_task("text", kind="regression")
-    batch = Collator(tokenizer)(list(encode_split(read_split(data, task), task, tokenizer, 8)))
-    assert batch["labels"].dtype == torch.float32
-    assert batch["labels"].tolist() == [1.0, 2.5]
-
-
-def test_unlabelled_rows_have_no_labels(tokenizer):
-    task = find_task("sst-2")
-    data = read_split(datasets.Dataset.from_dict({"text": ["a"]}), task, labelled=False)
-    assert "labels" not in Collator(tokenizer)(list(encode_split(data, task, tokenizer, 8)))
 
 
 def test_real_text_through_a_real_tokenizer(shared):

@@ -13,14 +13,17 @@ import numpy
 import torch
 
 from powerbert.bench.work import flops
+from powerbert.engines.answers import tokenise_for
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.export.graph import limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
+from powerbert.modeling.limits import limits_of
 from powerbert.modeling.storage import load
-from powerbert.text.batches import Row, Text, collate, plan, tokenise
+from powerbert.text.batches import collate, plan
+from powerbert.text.tokenise import Row, Text, check_texts
 
 STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
@@ -84,8 +87,9 @@ class Field:
         # To count on, not to time: the engines have their own copies, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, bool, int], int] = {}
-        rows = tokenise(Stock(self.models[False], self.tokenizer), self.texts)
-        self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
+        check_texts(self.texts)
+        stock = Stock(self.models[False], self.tokenizer)
+        self.rows = tokenise_for(stock, self.texts, max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
     def engine(self, arm: Arm) -> Engine:

@@ -14,9 +14,9 @@ from powerbert.bench.measure import interleave, ratio
 from powerbert.cli.groups import DemoFlags
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.cli.training import quiet, require_training, uninterrupted
+from powerbert.engines.answers import answer_rows, tokenise_for
+from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError
-from powerbert.modeling.apply import unpad
-from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade
@@ -24,7 +24,6 @@ from powerbert.tasks.movie_reviews import movie_reviews
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.sampling import subset
-from powerbert.text.tokenise import encode_texts
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.steps import Run, StepResult, finetune, retrain, search
@@ -100,18 +99,11 @@ def _three_steps(data: Data, root: Path) -> tuple[StepResult, StepResult]:
 
 def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     """Sentences per second of both models, in batches of like length, interleaved in one run."""
-    models = {"before": load(before), "after": load(after)}
-    texts = sorted(reviews[:TIMED], key=len)
-    chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
-    batches = [encode_texts(*models["before"], chunk) for chunk in chunks]
-
-    def answer(model: Any) -> None:
-        for batch in batches:
-            model(**batch)
-
     # Packed weights and no PAD for both: the gain is that over the best that the engine does without.
-    arms = {name: partial(answer, unpad(pack(model))) for name, (model, _) in models.items()}
-    with working(f"timing {ROUNDS} rounds of {TIMED} sentences, both models in turn"), torch.inference_mode():
+    engines = {name: TorchEngine(*load(folder)) for name, folder in (("before", before), ("after", after))}
+    rows = tokenise_for(engines["before"], reviews[:TIMED]).rows
+    arms = {name: partial(answer_rows, engine, rows, most=BATCH) for name, engine in engines.items()}
+    with working(f"timing {ROUNDS} rounds of {TIMED} sentences, both models in turn"):
         timings = interleave(arms, ROUNDS)
     return {
         "sentences_per_second": {name: TIMED / timing.median for name, timing in timings.items()},

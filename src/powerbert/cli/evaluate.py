@@ -13,6 +13,7 @@ from powerbert.cli.output import note, progress, show, working, write_json
 from powerbert.cli.training import evaluation_table, require_training
 from powerbert.errors import DataError, UnsupportedModelError
 from powerbert.modeling.apply import apply, retention_of
+from powerbert.modeling.limits import trained_length
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.tasks.readers import read_split, task_data
@@ -21,7 +22,6 @@ from powerbert.tasks.task import Task
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import evaluate as score
 from powerbert.training.heads import has_head
-from powerbert.training.record import trained_length
 
 
 def evaluate(asked: EvaluateFlags, columns: Columns) -> None:

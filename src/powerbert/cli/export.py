@@ -27,7 +27,7 @@ from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.sampling import subset
 from powerbert.tasks.task import Task
-from powerbert.text.batches import Text
+from powerbert.text.tokenise import Text
 from powerbert.training.evaluation import answers
 
 AGREEMENT = 0.99

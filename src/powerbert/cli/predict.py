@@ -15,12 +15,12 @@ from powerbert.cli.evaluate import opened
 from powerbert.cli.groups import Columns, PredictFlags
 from powerbert.cli.output import note, progress, write_text
 from powerbert.errors import DataError, PowerBertError
+from powerbert.modeling.limits import trained_length
 from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.submission import submission
 from powerbert.tasks.task import Task
 from powerbert.training.data import Data, encode
 from powerbert.training.evaluation import answers, logits_of
-from powerbert.training.record import trained_length
 
 
 def predict(asked: PredictFlags, columns: Columns) -> None:

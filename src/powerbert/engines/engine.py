@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.errors import MissingExtraError, PowerBertError
+from powerbert.modeling.limits import Limits
+from powerbert.text.batches import Integers
 
-Integers = NDArray[np.int64]
 Batch = Mapping[str, Any]
 """`input_ids`, `attention_mask` and perhaps `token_type_ids`: (batch, length), arrays or CPU tensors."""
 Retained = list[tuple[tuple[int, ...], ...]]
@@ -26,15 +27,6 @@ class Answer(NamedTuple):
 
     logits: NDArray[np.float32]  # (batch, labels)
     retained: Retained | None  # if asked for
-
-
-class Limits(NamedTuple):
-    """What a model can read."""
-
-    inputs: tuple[str, ...]  # of the names in `Batch`
-    longest: int  # words of an input
-    vocabulary: int  # words have ids below this
-    types: int  # token types are below this
 
 
 class Engine(ABC):

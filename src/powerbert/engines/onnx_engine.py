@@ -7,10 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from powerbert.engines.engine import Answer, Engine, Integers, require, retained_of
+from powerbert.engines.engine import Answer, Engine, require, retained_of
 from powerbert.errors import one_line
 from powerbert.export.exported import EXPORT_AGAIN, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
+from powerbert.text.batches import Integers
 
 GRAPH = "model.onnx"
 

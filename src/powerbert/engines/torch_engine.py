@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Answer, Engine, Integers, Retained
-from powerbert.export.graph import check_classifier, eliminates, limits_of
+from powerbert.engines.engine import Answer, Engine, Retained
 from powerbert.modeling.apply import base_of, unpad
+from powerbert.modeling.limits import check_classifier, eliminates, limits_of
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
+from powerbert.text.batches import Integers
 
 
 class TorchEngine(Engine):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from powerbert.engines.answers import answer
 from powerbert.engines.engine import Engine
-from powerbert.text.batches import Text, answer
+from powerbert.text.tokenise import Text
 
 
 @dataclass(frozen=True)

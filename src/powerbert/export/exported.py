@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Limits
 from powerbert.errors import ModelFolderError, one_line
 from powerbert.folders.atomic import write_folder
 from powerbert.folders.manifest import MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
 from powerbert.folders.safe import read_tokenizer, silenced
 from powerbert.modeling.apply import elimination_of
+from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import elimination_in, elimination_to_json
 
 EXPORT_AGAIN = "export the model again"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from powerbert.engines.engine import Integers, require
+from powerbert.engines.engine import require
+from powerbert.text.batches import Integers
 
 _RUNTIME = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""

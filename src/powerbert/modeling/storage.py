@@ -23,6 +23,7 @@ from powerbert.folders.safe import read_model, read_tokenizer, silenced
 from powerbert.modeling.apply import apply, elimination_of
 from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.families.registry import FAMILIES
+from powerbert.modeling.limits import trained_length
 from powerbert.retention import RetentionConfiguration
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ def load(
     settings = elimination_in(folder, manifest)
     model = read_model(folder, FAMILIES)
     tokenizer = read_tokenizer(folder)
+    if (trained := trained_length(folder)) is not None:
+        tokenizer.model_max_length = trained  # a text is answered as it was evaluated
     if settings is None:
         logger.info("%s carries no retention configuration: loaded as it is", folder)
     else:

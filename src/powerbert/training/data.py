@@ -11,11 +11,11 @@ from typing import Any
 
 from datasets import Dataset
 
+from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
 from powerbert.tasks.task import Task
-from powerbert.text.tokenise import longest_input
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,11 @@ class Encoded:
 
 
 def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None) -> Encoded:
-    """Tokenise all splits to N: as given, else the task's, else by the paper's rule."""
-    limit = longest_input(model, tokenizer)
+    """Tokenise all splits to N: as given, else the task's, else by the paper's rule.
+
+    The tokenizer is given N too: what is trained so is evaluated so. An earlier training's N is no limit.
+    """
+    limit = longest_input(model)
     if max_length is not None:
         why = f"N={max_length} as given"
     elif data.task.max_length is not None:
@@ -69,6 +72,7 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
         )
     if max_length > limit:
         max_length, why = limit, f"N={limit}, the longest input of the model"
+    tokenizer.model_max_length = max_length
     task = replace(data.task, max_length=max_length)
     splits = {name: encode_split(rows, task, tokenizer, max_length) for name, rows in data.splits.items()}
     return Encoded(task, splits, max_length, why)

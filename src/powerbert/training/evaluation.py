@@ -15,8 +15,7 @@ from torch import Tensor
 from powerbert.modeling.apply import word_vectors
 from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
 from powerbert.tasks.task import Task
-from powerbert.text.collator import Collator
-from powerbert.text.sampling import length_order
+from powerbert.text.batches import Collator, length_order
 
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
 

@@ -10,7 +10,7 @@ from torch.nn.functional import kl_div, mse_loss
 
 from powerbert.modeling.apply import apply
 from powerbert.retention import RetentionConfiguration
-from powerbert.text.collator import TEACHER
+from powerbert.text.batches import TEACHER
 from powerbert.training.options import RetrainOptions
 from powerbert.training.retention_parameters import NAME, regulariser
 from powerbert.training.shapes import random_configuration

@@ -12,10 +12,10 @@ from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.machine.versions import versions
+from powerbert.modeling.limits import RUN
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation
 
-RUN = "run.json"
 PACKAGES = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")
 
 
@@ -36,12 +36,6 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) else None
-
-
-def trained_length(folder: Path) -> int | None:
-    """N of the training that wrote a folder, or None."""
-    found = (read_run(folder) or {}).get("result", {}).get("max_length")
-    return found if isinstance(found, int) else None
 
 
 def begin(work: Path, output: Path, settings: dict[str, Any]) -> bool:

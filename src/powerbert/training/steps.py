@@ -23,17 +23,18 @@ from powerbert.folders.lock import only_run
 from powerbert.machine.child import BF16, survives
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.report.retention_picture import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
-from powerbert.text.collator import Collator
+from powerbert.text.batches import Collator
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.heads import has_head, model_for
 from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.record import RUN, begin, model_card, read_run, run_record
+from powerbert.training.record import begin, model_card, read_run, run_record
 from powerbert.training.retention_parameters import attach, degrees, detach, masses
 from powerbert.training.teacher import with_answers
 from powerbert.training.trainer import StepTrainer, inputs_per_step, processes, training_arguments

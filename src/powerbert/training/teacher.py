@@ -14,7 +14,7 @@ from datasets import Dataset
 from torch import Tensor
 
 from powerbert.modeling.packing import pack
-from powerbert.text.collator import TEACHER
+from powerbert.text.batches import TEACHER
 from powerbert.training.evaluation import run_over
 
 

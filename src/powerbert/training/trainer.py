@@ -21,8 +21,7 @@ from accelerate.utils import reduce
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
-from powerbert.text.collator import TEACHER
-from powerbert.text.sampling import LengthGroupedSampler, length_order
+from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
 from powerbert.training.callbacks import Bar, Recorder, Stopper
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
