@@ -206,12 +206,12 @@ def test_reading_never_goes_online(good: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def refuse(*args: object, **kwargs: object) -> None:
         tries.append(args)
-        raise OSError("no network")
+        pytest.fail("it went online")  # no Exception: the hub would try again and again
 
     for name in ("getaddrinfo", "create_connection", "socket"):
         monkeypatch.setattr(socket, name, refuse)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    with pytest.raises(OSError, match="no network"):
+    with pytest.raises(pytest.fail.Exception):
         AutoTokenizer.from_pretrained("somebody/a-model-of-the-hub")
     assert tries  # whoever goes online is seen
     tries.clear()

@@ -27,9 +27,10 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
     """
 
     def run(**given: Any) -> None:
-        check_apart({name: given[name] for name in paths if given[name] is not None})
         values = [{field.name: given[field.name] for field in fields(group)} for group in groups]
-        work(*[group(**_given(flags)) for group, flags in zip(groups, values, strict=True)])
+        made = [group(**_given(flags)) for group, flags in zip(groups, values, strict=True)]
+        check_apart({name: given[name] for name in paths if given[name] is not None})
+        work(*made)
 
     parameters = [parameter for group in groups for parameter in _parameters(group)]
     paths = [parameter.name for parameter in parameters if _names_a_path(parameter)]
