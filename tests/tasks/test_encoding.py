@@ -11,10 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from powerbert.errors import DataError
 from powerbert.tasks.encoding import encode_split, measure_lengths, question_and_option
-from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.sampling import subset
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [*"abcdefghijklmnopqrstuvwxyz0123456789_.?[]", "pad", "sep", "film"]
@@ -132,8 +130,10 @@ def test_unlabelled_and_regression_columns(tokenizer):
 
 
 def test_the_remarks_stay_with_the_rows_and_nothing_is_written(tokenizer):
-    encoded = encode_split(subset(single("a", "b", "c"), 2, 1), find_task("sst-2"), tokenizer, 8)
-    assert notes_of(encoded) == ("2 of 3 rows, shuffled with seed 1",)
+    part = single("a", "b", "c").part(2, 1)
+    encoded = encode_split(part, find_task("sst-2"), tokenizer, 8)
+    assert part.notes == ("2 of 3 rows, shuffled with seed 1",)
+    assert len(encoded) == 2
     assert encoded.cache_files == []
 
 
@@ -157,7 +157,7 @@ def test_real_text_through_a_real_tokenizer(shared):
     dev = task_data(shared / "data", task, ["dev"])["dev"]
     encoded = encode_split(dev, task, real, 64)
     assert max(encoded["length"]) == 64
-    again = real(dev["text"][0], dev["text_pair"][0], truncation=True, max_length=64)
+    again = real(dev.dataset["text"][0], dev.dataset["text_pair"][0], truncation=True, max_length=64)
     assert encoded[0]["input_ids"] == again["input_ids"]
     assert encoded[0]["token_type_ids"] == again["token_type_ids"]
     assert sum(measure_lengths(dev, task, real)) / len(dev) == pytest.approx(70.5, abs=3)  # facts.md, 1

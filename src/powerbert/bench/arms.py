@@ -19,7 +19,7 @@ from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace
 from powerbert.export.write import export
-from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
+from powerbert.modeling.apply import encoders_of, remove, retention_of, unpad, word_vectors
 from powerbert.modeling.limits import limits_of
 from powerbert.modeling.storage import load
 from powerbert.text.batches import collate, plan
@@ -62,6 +62,7 @@ class Stock(Engine):
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = remove(model), tokenizer
         self.limits, self.labels = limits_of(model, tokenizer), model.config.id2label
+        self.problem_type, self.retention, self.encoders = model.config.problem_type, None, encoders_of(model)
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:

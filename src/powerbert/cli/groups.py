@@ -71,13 +71,30 @@ class TrainingData(Columns):
 class Answering:
     """Which model answers what, and how."""
 
-    model: Annotated[str, "Model folder.", "FOLDER"]
-    data: Annotated[str, "The data file, or with --task the folder that holds the task.", "FILE"]
+    model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
+    data: Annotated[
+        str,
+        "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a "
+        "pair), or with --task the folder that holds the task.",
+        "FILE",
+    ]
+    engine: Annotated[
+        str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"
+    ] = None
+    precision: Annotated[
+        str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"
+    ] = None
+    threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N"] = None
     retention: Annotated[
         str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
     ] = None
     rows: Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"] = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once."] = 32
+
+    def __post_init__(self) -> None:
+        for flag, value in (("--batch-size", self.batch_size), ("--threads", self.threads)):
+            if value is not None and value < 1:
+                raise PowerBertError(f"{flag} is too small", got=value, rule="at least 1")
 
 
 # ---- training ------------------------------------------------------------------------------
@@ -145,6 +162,10 @@ class EvaluateFlags(Answering, Figures):
 
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
 
+    def __post_init__(self) -> None:
+        Answering.__post_init__(self)
+        Figures.__post_init__(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictFlags(Answering):
@@ -152,15 +173,24 @@ class PredictFlags(Answering):
 
     output: Annotated[
         str | None,
-        'JSON lines: row, label and score, in the order of the data; "-" is standard output.',
+        'Row, label and score in the order of the data, as JSON lines or CSV; "-" is standard output.',
         "FILE",
     ] = None
+    format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
+    with_texts: Annotated[bool, "Write the texts beside their answers."] = False
     glue: Annotated[
         str | None, "Write GLUE's official submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"
     ] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.format not in (None, "jsonl", "csv"):
+            raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
+        if self.glue is not None and self.rows is not None:
+            raise PowerBertError(
+                "a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out"
+            )
         if self.output is None and self.glue is None:
             raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
         if self.output is not None:

@@ -6,17 +6,19 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from io import TextIOWrapper
 from itertools import permutations
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import track
 from rich.segment import Segment
+from tqdm import tqdm
 
 from powerbert.errors import PowerBertError, printable
-from powerbert.folders.atomic import write_file
+from powerbert.folders.atomic import whole_file
 from powerbert.folders.manifest import own_files
 
 STANDARD_OUTPUT = "-"
@@ -75,6 +77,11 @@ def check_apart(named: Mapping[str, str | list[str]]) -> None:
             )
 
 
+def bar(total: int | None, unit: str) -> tqdm[Any]:
+    """A bar with the time left and the rate, on standard error where that is a terminal."""
+    return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
+
+
 def check_target(target: str, flag: str) -> None:
     """Refuse a file that could not be written, or that a model is made of; called before the work."""
     if target == STANDARD_OUTPUT:
@@ -118,12 +125,34 @@ def write_bytes(target: str, content: bytes, flag: str) -> None:
     if not is_main():
         return
     check_target(target, flag)
+    with _problem(target, flag), _replacing(target) as file:
+        file.buffer.write(content)
+
+
+@contextmanager
+def writing(target: str, flag: str) -> Iterator[TextIO]:
+    """A text file written little by little that appears whole, or not at all; "-" is standard output."""
+    if target == STANDARD_OUTPUT:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    check_target(target, flag)
+    with _problem(target, flag), _replacing(target) as file:
+        yield file
+
+
+def _replacing(target: str) -> AbstractContextManager[TextIOWrapper]:
     path = Path(target)
+    if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+        return path.open("w", encoding="utf-8", newline="")
+    return whole_file(path)
+
+
+@contextmanager
+def _problem(target: str, flag: str) -> Iterator[None]:
+    """An error of the disk in one line."""
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-            path.write_bytes(content)
-        else:
-            write_file(path, content)
+        yield
     except OSError as error:
         raise PowerBertError(
             f"{flag} cannot be written", got=target, rule=error.strerror or str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy
@@ -84,3 +85,13 @@ def windows(stream: Iterable[Item], most: int = WINDOW, first: int | None = None
         if len(held) < size:
             return
         size = min(2 * size, most)
+
+
+def ahead(source: Iterable[Item]) -> Iterator[Item]:
+    """Make the next item in a thread while the caller works on this one."""
+    items = iter(source)
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item

@@ -91,6 +91,11 @@ class AutoEngine(Engine):
         self.eliminated = None if choice.crossover is None else arms.eliminated
         reader = arms.eliminated or arms.unpruned  # with counts it reads N words, whoever answers
         self.tokenizer, self.labels, self.limits = reader.tokenizer, reader.labels, reader.limits
+        self.problem_type, self.retention, self.encoders = (
+            reader.problem_type,
+            reader.retention,
+            reader.encoders,
+        )
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:

@@ -32,8 +32,6 @@ class Classifier:
     """classifier("some text") gives [{"label", "score"}]; a list gives a list, a stream a stream."""
 
     engine: Engine
-    problem_type: str | None = None
-    """Of the model's configuration; says together with the number of labels what becomes of the logits."""
     choice: Choice | None = None
     """What engine="auto" measured and chose."""
 
@@ -61,7 +59,7 @@ class Classifier:
         batch_size: inputs of a batch at most; the answers do not depend on it.
         progress: show a bar with the time left on standard error.
         """
-        function = function_of(self.problem_type, len(self.engine.labels), function_to_apply)
+        function = function_of(self.engine.problem_type, len(self.engine.labels), function_to_apply)
         for name, value in (("top_k", None if top_k == BEST else top_k), ("batch_size", batch_size)):
             if value is not None and (type(value) is not int or value < 1):
                 raise PowerBertError(f"{name} is out of range", got=value, rule="a whole number from 1")

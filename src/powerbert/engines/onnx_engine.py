@@ -25,6 +25,8 @@ class OnnxEngine(Engine):
     def __init__(self, session: Any, exported: Exported, tokenizer: Any) -> None:
         self.session, self.tokenizer = session, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
+        self.problem_type, self.retention = exported.problem_type, exported.retention
+        self.encoders = exported.encoders
         self.outputs = [output.name for output in session.get_outputs()]
 
     @classmethod

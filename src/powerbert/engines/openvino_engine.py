@@ -39,6 +39,8 @@ class OpenVinoEngine(Engine):
     def __init__(self, compile_graph: Compile, exported: Exported, tokenizer: Any) -> None:
         self._compile, self.tokenizer = compile_graph, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
+        self.problem_type, self.retention = exported.problem_type, exported.retention
+        self.encoders = exported.encoders
         self.request = compile_graph(False).create_infer_request()
 
     @classmethod

@@ -10,15 +10,23 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from powerbert.errors import ModelFolderError, one_line
 from powerbert.folders.atomic import write_folder
-from powerbert.folders.manifest import MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
-from powerbert.folders.safe import read_tokenizer, silenced
+from powerbert.folders.manifest import (
+    CONFIG,
+    MANIFEST,
+    Manifest,
+    check_replaceable,
+    read_manifest,
+    write_manifest,
+)
+from powerbert.folders.safe import read_config, read_tokenizer, silenced
 from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import elimination_in, elimination_to_json
+from powerbert.retention import RetentionConfiguration
 
 EXPORT_AGAIN = "export the model again"
 
@@ -30,6 +38,9 @@ class Exported(NamedTuple):
     precision: str
     limits: Limits
     labels: dict[int, str]
+    problem_type: str | None
+    retention: RetentionConfiguration | None
+    encoders: int
 
     def in_precision(
         self, folder: Path, asked: str | None, interchangeable: tuple[str, ...] = ()
@@ -87,7 +98,8 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
     manifest = read_manifest(folder) if manifest is None else manifest
     if manifest.export is None:
         return None
-    elimination_in(folder, manifest)
+    elimination = elimination_in(folder, manifest)
+    retention = None if elimination is None else elimination[0]
     match manifest.export:
         case {
             "engine": str(engine),
@@ -100,10 +112,20 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
         } if labels and all(isinstance(name, str) for name in (*labels, *inputs)):
             limits = Limits(tuple(inputs), longest, vocabulary, types)
             if 1 <= longest <= 1_000_000 and 1 <= vocabulary <= 10_000_000 and 0 <= types <= 100_000:
-                return Exported(engine, precision, limits, dict(enumerate(labels)))
+                problem_type, encoders = _configured(folder)
+                named, encoders = dict(enumerate(labels)), encoders if retention is None else len(retention)
+                return Exported(engine, precision, limits, named, problem_type, retention, encoders)
     raise ModelFolderError(
         f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN
     )
+
+
+def _configured(folder: Path) -> tuple[str | None, int]:
+    """The problem type and the number of encoders in the configuration, whose sha256 has been compared."""
+    read_config(folder)  # refuses what from_pretrained would follow
+    with silenced(), one_line(f"{folder / CONFIG} cannot be read", EXPORT_AGAIN):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return config.problem_type, int(config.num_hidden_layers)
 
 
 def read_for(

@@ -22,6 +22,7 @@ from powerbert.export.exported import Exported, check_exportable, write_exported
 from powerbert.export.graph import trace
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
+from powerbert.modeling.apply import encoders_of, retention_of
 from powerbert.modeling.limits import Limits, check_classifier, limits_of
 from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
@@ -66,6 +67,10 @@ def export(
     batches = list(_batches(tokenizer, limits, texts))
     labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
 
+    about = Exported(
+        to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model)
+    )
+
     def write_graph(target: Path) -> None:
         traced = trace(model, limits) if program is None else program
         if to == "onnx":
@@ -73,7 +78,7 @@ def export(
         else:
             _write_openvino(traced, target / OPENVINO_GRAPH, precision, batches)
 
-    write_exported(folder, model, tokenizer, Exported(to, precision, limits, labels), write_graph)
+    write_exported(folder, model, tokenizer, about, write_graph)
     logger.info("%s: exported to %s, %s", folder, to, precision)
 
 

@@ -11,7 +11,9 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 
 from powerbert.errors import ModelFolderError, one_line
@@ -26,7 +28,17 @@ def digest(path: Path) -> str:
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file whole; one that it replaces hands on its permissions, a symbolic link stays one."""
+    """Write a file whole."""
+    with whole_file(path) as file:
+        file.buffer.write(content)
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[TextIOWrapper]:
+    """A file (UTF-8, line ends as given) that is in its place when it is closed, and not before.
+
+    One that it replaces hands on its permissions; a symbolic link stays one.
+    """
     path = Path(path).resolve()
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     staging = _beside(path)
@@ -35,8 +47,8 @@ def write_file(path: str | Path, content: bytes) -> None:
         return os.open(name, flags, 0o666 if mode is None else mode)
 
     try:
-        with open(staging, "xb", opener=private) as file:
-            file.write(content)
+        with open(staging, "x", encoding="utf-8", newline="", opener=private) as file:
+            yield file
             if mode is not None:
                 staging.chmod(mode)
             file.flush()

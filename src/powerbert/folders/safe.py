@@ -56,7 +56,7 @@ _OFFLINE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False
 def read_model(folder: str | Path, model_types: Collection[str]) -> PreTrainedModel:
     """Read the model of a folder as its own class, in fp32, in eval mode, on the CPU."""
     folder = Path(folder)
-    data = _read_config(folder)
+    data = read_config(folder)
     model_class = _model_class(folder / CONFIG, data, model_types)
     header = _read_weights(folder)
     with silenced(), one_line(f"{folder / CONFIG} does not describe a {model_class.__name__}", SAVE_AGAIN):
@@ -69,7 +69,7 @@ def read_model(folder: str | Path, model_types: Collection[str]) -> PreTrainedMo
 def read_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Read the fast tokenizer of a model folder."""
     folder = Path(folder)
-    _read_config(folder)  # AutoTokenizer reads these two as well
+    read_config(folder)  # AutoTokenizer reads these two as well
     if (folder / "tokenizer_config.json").exists():
         _read_plain(folder / "tokenizer_config.json", MAX_INDEX)
     remedy = "save it with tokenizer.save_pretrained"
@@ -85,7 +85,7 @@ def read_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json as a dict whose sizes are sane; no class of transformers has seen it yet."""
     if not folder.is_dir():
         raise _wrong(

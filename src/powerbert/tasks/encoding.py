@@ -11,9 +11,7 @@ from datasets import Dataset
 
 from powerbert.errors import DataError
 from powerbert.tasks.lengths import LENGTHS
-from powerbert.tasks.provenance import describe, notes_of, source_of, unit_of
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import CHOICES, Task
+from powerbert.tasks.task import CHOICES, Split, Task
 from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
 BATCH = 1000
@@ -23,37 +21,35 @@ BLANK = re.compile("_+")
 _Columns = Mapping[str, Sequence[Any]]
 
 
-def encode_split(dataset: Dataset, task: Task, tokenizer: Any, max_length: int) -> Dataset:
+def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> Dataset:
     """Tokenise a normalised split to at most `max_length` (N) word-vectors per input.
 
     Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if
     used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
     choice each column holds four sequences per row and `length` is the longest.
     """
+    batches = split.dataset.iter(batch_size=BATCH)
+    tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
+    return Dataset(pyarrow.concat_tables(tables))
+
+
+def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> list[Row]:
+    """Tokenise checked rows, given as columns; for multiple choice every choice becomes an input."""
     room = max_length - tokenizer.num_special_tokens_to_add(pair=len(task.columns) > 1)
     if room < 2:
         raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
-    tables = []
-    for batch in dataset.iter(batch_size=BATCH):
-        if task.kind == "multiple-choice":
-            rows = _choices(batch, tokenizer, max_length)
-        else:
-            rows = tokenise(tokenizer, texts_of(batch), max_length).rows
-        tables.append(_table(rows, batch, task))
-    return describe(
-        Dataset(pyarrow.concat_tables(tables)), source_of(dataset), unit_of(dataset), notes_of(dataset)
-    )
+    if task.kind == "multiple-choice":
+        return _choices(rows, tokenizer, max_length)
+    return tokenise(tokenizer, texts_of(rows), max_length).rows
 
 
-def measure_lengths(
-    dataset: Dataset, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0
-) -> list[int]:
+def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
     """Word-vectors of each input, for `lengths.choose_max_length`; more than 512 counts as 512.
 
     At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
     every choice is an input.
     """
-    part = subset(dataset, rows, seed) if rows < len(dataset) else dataset
+    part = split.part(rows, seed) if rows < len(split) else split
     encoded = encode_split(part, task, tokenizer, LENGTHS[-1])
     if task.kind == "multiple-choice":
         return [len(choice) for row in encoded["input_ids"][:] for choice in row]
