@@ -28,7 +28,7 @@ BUDGET = {
     "names twice": 41,
     "modules without a test": 41,
     "modules": 30,
-    "lines": 2100,
+    "lines": 2720,
     "paper": 16,
     "tracing": 9,
 }
@@ -45,7 +45,7 @@ ALLOWED = {
     "export": {"modeling", "text", "machine", "folders", "elimination", "retention", "errors"},
     "tasks": {"text", "machine", "folders", "retention", "errors"},
     "engines": {"export", "modeling", "text", "machine", "folders", "retention", "errors"},
-    "report": {"modeling", "elimination", "machine", "retention", "errors"},
+    "report": {"export", "modeling", "elimination", "machine", "retention", "errors"},
     "bench": {"tasks", "engines", "export", "modeling", "text", "machine", "folders", "retention", "errors"},
     "training": {
         "tasks",

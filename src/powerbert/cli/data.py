@@ -8,6 +8,7 @@ from pathlib import Path
 
 from powerbert.cli.groups import (
     Answering,
+    BenchFlags,
     Columns,
     EvaluateFlags,
     ExportFlags,
@@ -105,7 +106,7 @@ def is_task_folder(data: str, columns: Columns) -> bool:
 
 
 def read_rows(
-    asked: EvaluateFlags | PredictFlags | ExportFlags,
+    asked: EvaluateFlags | PredictFlags | ExportFlags | BenchFlags,
     columns: Columns,
     task: Task,
     default: str,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-from rich.table import Table
 
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.groups import CALIBRATION, Columns, ExportFlags, asked_retention
@@ -22,6 +21,7 @@ from powerbert.export.write import export as write
 from powerbert.export.write import needs_scales
 from powerbert.modeling.apply import apply
 from powerbert.modeling.storage import load
+from powerbert.report.tables import comparison_table
 from powerbert.tasks.encoding import texts_of
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
@@ -91,7 +91,7 @@ def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, 
         arms = {"torch fp32": found.first, "exported": found.second}
         metrics = {name: metric(task.metric)(answers(logits, task), labels) for name, logits in arms.items()}
     if asked.shows:
-        show(_table(asked, found, metrics, task))
+        show(comparison_table(found, f"{asked.to} {asked.precision}", metrics, task.metric))
     if found.agreement is not None and found.agreement < AGREEMENT:
         changed = f"{asked.precision} changes {100 * (1 - found.agreement):.1f} % of the labels"
         note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
@@ -101,16 +101,3 @@ def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, 
 def compare(first: Engine, second: Engine, texts: list[Text]) -> Comparison:
     """Let both engines answer, each in batches of like length."""
     return Comparison(*(numpy.stack(list(answer(engine, texts))) for engine in (first, second)))
-
-
-def _table(asked: ExportFlags, found: Comparison, metrics: dict[str, float] | None, task: Task) -> Table:
-    table = Table(title=f"{len(found.first):,} texts that were not used for the scales")
-    table.add_column("")
-    table.add_column(f"{asked.to} {asked.precision} against torch fp32", justify="right")
-    if found.agreement is not None:
-        table.add_row("same label", f"{100 * found.agreement:.2f} %")
-    table.add_row("largest difference of a logit", f"{found.difference:.4f}")
-    if metrics is not None:
-        before, after = (100 * value for value in metrics.values())
-        table.add_row(task.metric, f"{before:.2f} -> {after:.2f}")
-    return table

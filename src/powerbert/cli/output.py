@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from io import TextIOWrapper
@@ -33,11 +34,14 @@ def is_main() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def show(renderable: RenderableType) -> None:
-    """Print for a person on standard output, in colour where that is a terminal."""
-    if not is_main():
-        return
-    Console(highlight=False, markup=False, emoji=False).print(_Harmless(renderable))
+def show(renderable: RenderableType, *, aside: bool = False) -> None:
+    """Print for a person on standard output, in colour where that is a terminal.
+
+    aside: on standard error, where standard output is for figures.
+    """
+    if is_main():
+        console = _notes() if aside else Console(highlight=False, markup=False, emoji=False)
+        console.print(_Harmless(renderable))
 
 
 def note(message: str) -> None:
@@ -53,10 +57,24 @@ def working(message: str) -> Iterator[None]:
         yield
 
 
-def progress(parts: Iterable[Part]) -> Iterable[Part]:
-    """Show a bar with the time left, on a terminal, while something goes through its parts."""
-    parts = list(parts)
-    return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
+    """Show a bar with the time left, on a terminal, while something goes through its parts.
+
+    what: is said with the time that all of it will take, once the first of like parts is done.
+    """
+    parts, start = list(parts), time.perf_counter()
+    bar = track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+    for done, part in enumerate(bar):
+        if done == 1 and what is not None:
+            note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
+        yield part
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, in words that are no more exact than an estimate is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def check_apart(named: Mapping[str, str | list[str]]) -> None:

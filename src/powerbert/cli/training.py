@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import disable_progress_bars
-from rich.table import Table
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 from typing_extensions import override
@@ -21,7 +20,7 @@ from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, aske
 from powerbert.cli.output import note, show, write_bytes, write_json
 from powerbert.errors import MissingExtraError
 from powerbert.report.retention_picture import retention_picture
-from powerbert.report.retention_table import retention_table
+from powerbert.report.tables import evaluation_table, retention_table
 from powerbert.training import sandwich, steps
 from powerbert.training.data import Data
 from powerbert.training.evaluation import Evaluation
@@ -121,24 +120,6 @@ def figures(result: StepResult) -> dict[str, Any]:
         "tokens_per_second": result.tokens_per_second,
         "skipped": result.skipped,
     }
-
-
-def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
-    """Metric, interval and real word-vectors, one row per model or configuration."""
-    first = next(iter(evaluations.values()))
-    table = Table(title=f"{first.rows:,} rows, real word-vectors without padding")
-    for column in ("", first.metric, "95 % interval", "word-vectors", "of the full model"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, evaluation in evaluations.items():
-        low, high = evaluation.interval
-        table.add_row(
-            name,
-            f"{100 * evaluation.value:.2f}",
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{evaluation.word_vectors:,}",
-            f"{100 * evaluation.work:.1f} %",
-        )
-    return table
 
 
 class Notes(logging.Handler):

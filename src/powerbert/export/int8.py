@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def quantise_openvino(model: Any, batches: list[dict[str, Integers]]) -> Any:
     nncf = require("nncf", "openvino")
     # Not its set_log_level, which also silences handlers that others have put there.
     logging.getLogger("nncf").setLevel(logging.ERROR)
-    with redirect_stdout(sys.stderr):  # its progress bars; standard output belongs to the caller
+    with redirect_stdout(StringIO()):  # its progress bars
         return nncf.quantize(
             model,
             nncf.Dataset(batches),
