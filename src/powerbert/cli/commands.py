@@ -29,7 +29,7 @@ from powerbert.cli.groups import (
 from powerbert.errors import MissingExtraError
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRAS = {"datasets": "train", "accelerate": "train", "sklearn": "train", "scipy": "train"}
+EXTRAS = {"datasets": "train", "accelerate": "train", "scipy": "train"}
 """Packages that a command may miss, and the extra that brings them."""
 
 

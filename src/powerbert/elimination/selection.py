@@ -1,6 +1,7 @@
 """Word-vector selection: which word-vectors an encoder retains.
 
 Paper: Word-vector Selection
+Paper: Ablation Study
 
 Rows are right-padded here: row 0 of an input is CLS, its real rows come first, PAD last. Ranking is in
 fp32 and a tie goes to the lowest index: by a stable sort, or in a graph by a count that needs none,

@@ -1,4 +1,7 @@
-"""Attach elimination to a Hugging Face model, in place, and take it off again."""
+"""Attach elimination to a Hugging Face model, in place, and take it off again.
+
+Paper: Our Objective and Approach
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The one encoder loop: attend -> score -> select -> extract -> feed forward.
 
 Paper: PoWER-BERT Scheme
+Paper: Self-Attention Mechanism
 
 Rows arrive right-padded, CLS first. Work whose result nobody reads is not done, and each of these
 savings is exact: rows of eliminated word-vectors are neither mixed, projected nor normalised; the
