@@ -26,7 +26,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
-from powerbert.training.objectives import answer_distance
+from powerbert.training.teacher import answer_distance
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,30 @@ def test_a_fine_tuned_model_with_a_configuration_of_ones_own_teaches_itself(step
     assert teacher_of(result.folder) == steps / "one"
 
 
+def finetuned(folder, seed):
+    return finetune(
+        pretrained(folder / "encoder"), small_data(), folder / "one", Options(seed=seed, **FAST)
+    ).folder
+
+
+def test_a_model_or_teacher_that_has_changed_makes_another_run(tmp_path):
+    data, options = small_data(), SearchOptions(bins=4, **FAST)
+    one = finetuned(tmp_path, seed=0)
+    two = search(one, data, tmp_path / "two", options).folder
+    three = retrain(two, data, tmp_path / "three", RetrainOptions(**FAST)).folder
+    assert search(one, data, two, options).skipped
+    shutil.rmtree(one)
+    finetuned(tmp_path, seed=1)  # in the same place
+    with pytest.raises(PowerBertError, match=r"another run; got 'other model_digest'"):
+        search(one, data, two, options)
+    with pytest.raises(PowerBertError, match=r"another run; got 'other teacher_digest'"):
+        retrain(two, data, three, RetrainOptions(**FAST))
+    (tmp_path / "four.partial").mkdir()  # one that was stopped in the middle is no other case
+    shutil.copy(three / "run.json", tmp_path / "four.partial")
+    with pytest.raises(PowerBertError, match=r"four.partial holds another run; got 'other teacher_digest'"):
+        retrain(two, data, tmp_path / "four", RetrainOptions(**FAST))
+
+
 def other_labels(folder):
     powerbert.save(tiny("bert"), tokenizer_for(), folder)  # three labels, the task has two
     return {"teacher": folder}, "does not answer own.*LABEL_2.*no, yes.*--teacher"
@@ -188,7 +212,7 @@ def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(t
         seen.append(float(((logits - answers) ** 2).mean().detach()))
         return answer_distance(logits, answers, task, temperature)
 
-    monkeypatch.setattr("powerbert.training.objectives.answer_distance", spy)
+    monkeypatch.setattr("powerbert.training.teacher.answer_distance", spy)
     rows = Dataset.from_list([{"text": f"the film {i}", "label": float(i % 5)} for i in range(16)])
     task, splits = read_splits({"train": rows, "dev": rows}, own_task("text", kind="regression"))
     model = tiny("bert", num_labels=1)
