@@ -20,32 +20,27 @@ from pathlib import Path
 import torch
 
 from powerbert.cli.demo import model_folder
+from powerbert.elimination.soft_extract import relative_mass
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
-from powerbert.training.data import Data
-from powerbert.training.options import Options, SearchOptions
-from powerbert.training.retention_parameters import masses
-from powerbert.training.steps import Run, finetune, search
+from powerbert.training import Data, Options, SearchOptions, finetune, search
 
 LAMBDAS = (0.003, 0.01, 0.03, 0.1, 0.3)
 OPTIMISERS = ("decoupled", "release")
 
 
-def part(folder: Path, name: str, rows: int, dev_rows: int, seed: int) -> Data:
+def part(folder: Path, name: str, rows: int, dev_rows: int, seed: int, length: int) -> Data:
     """A seeded part of a task."""
     task = find_task(name)
     splits = task_data(folder, task)
-    return Data.of(
-        task, {"train": subset(splits["train"], rows, seed), "dev": subset(splits["dev"], dev_rows, seed)}
-    )
+    parts = {"train": splits["train"].part(rows, seed), "dev": splits["dev"].part(dev_rows, seed)}
+    return Data.of(task, parts, length)
 
 
-def learned_masses(run: Run) -> list[float]:
-    """Search, and read the mass of each encoder from what it wrote: shares of the real length."""
-    search(run)
-    table = json.loads((run.output / "retention_parameters.json").read_text(encoding="utf-8"))
-    return [float(mass) for mass in masses(torch.tensor(table), None)]
+def learned_masses(folder: Path) -> list[float]:
+    """The mass of each encoder that a search wrote: shares of the real length."""
+    table = json.loads((folder / "retention_parameters.json").read_text(encoding="utf-8"))
+    return [float(mass) for mass in relative_mass(torch.tensor(table))]
 
 
 def main() -> None:
@@ -67,14 +62,19 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    data = part(given.data, given.task, given.rows, given.dev_rows, given.seed)
-    common = {"batch_size": given.batch, "seed": given.seed, "learning_rate": given.learning_rate}
+    data = part(given.data, given.task, given.rows, given.dev_rows, given.seed, given.length)
+    common = {
+        "batch_size": given.batch,
+        "accumulation": 1,
+        "seed": given.seed,
+        "learning_rate": given.learning_rate,
+    }
     steps = given.epochs * given.rows / given.batch
     rates = {"decoupled": None, "release": 2 * given.release_travel / steps}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         start = Options(epochs=given.fine_epochs, **common)
-        fine = finetune(Run("finetune", model_folder(), data, root / "fine", start, max_length=given.length))
+        fine = finetune(model_folder(), data, root / "fine", start)
         print(
             f"{given.task}, {given.rows} rows, N={given.length}, seed {given.seed}, batch {given.batch}, "
             f"{steps:.0f} steps per search, {given.threads} thread(s); "
@@ -92,9 +92,7 @@ def main() -> None:
                     retention_learning_rate=rates[optimiser],
                 )
                 output, begun = root / f"{optimiser}-{weight}", time.perf_counter()
-                found = learned_masses(
-                    Run("search", root / "fine", data, output, options, max_length=given.length)
-                )
+                found = learned_masses(search(root / "fine", data, output, options).folder)
                 cells = [f"{sum(found):.2f}", *(f"{mass:.2f}" for mass in found)]
                 seconds = time.perf_counter() - begun
                 print(f"| {optimiser} | {weight:g} | {' | '.join(cells)} | {seconds:.0f} |", flush=True)

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from powerbert.engines.answers import answer
 from powerbert.engines.open import open_engine
 from powerbert.machine.describe import machine
 from powerbert.machine.memory import extra_megabytes
-from powerbert.text.batches import answer
 
 
 def main() -> None:

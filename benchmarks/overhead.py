@@ -16,13 +16,15 @@ from tempfile import TemporaryDirectory
 
 import powerbert
 from powerbert.bench.measure import interleave, ratio
+from powerbert.engines.answers import tokenise_for
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import check
 from powerbert.engines.open import ENGINES
-from powerbert.export.graph import limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.machine.describe import Watch, machine
-from powerbert.text.batches import collate, encode
+from powerbert.modeling.limits import limits_of
+from powerbert.text.batches import collate
 
 TEXT = "a gripping , funny and altogether wonderful film"
 ANSWERS = 10
@@ -60,7 +62,7 @@ def folders(model: Path, root: Path) -> Iterator[tuple[str, Path]]:
 def overhead(classify: Classifier, rounds: int) -> dict[str, float]:
     """Milliseconds of the forward pass, and what the pipeline adds as a share of it."""
     engine = classify.engine
-    inputs = check(collate(encode(engine, [TEXT]), 0), engine.limits)
+    inputs = check(collate(tokenise_for(engine, [TEXT]).rows, 0), engine.limits)
     timings = interleave(
         {
             "forward": repeated(lambda: engine.answer(inputs, retained=False)),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +23,21 @@ from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
-from powerbert.training.anytime import anytime
-from powerbert.training.data import Data, encode
+from powerbert.training import (
+    AnytimeOptions,
+    Data,
+    Options,
+    RetrainOptions,
+    SearchOptions,
+    StepResult,
+    anytime,
+    finetune,
+    retrain,
+    search,
+)
+from powerbert.training.data import encode
 from powerbert.training.evaluation import evaluate
-from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.shapes import scaled, work
-from powerbert.training.steps import Run, StepResult, finetune, retrain, search
 
 RESULT = "result.json"
 THIRD, HALF = 0.035, 0.045
@@ -90,6 +99,8 @@ RECIPES = {
 
 def main() -> None:
     """Run the asked tasks and seeds one after the other, then print the table."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("powerbert.training").setLevel(logging.INFO)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -114,26 +125,22 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
     recipe, task = RECIPES[name], find_task(name)
     splits = task_data(given.data, task)
     if recipe.rows is not None:
-        splits["train"] = subset(splits["train"], recipe.rows, seed)
+        splits["train"] = splits["train"].part(recipe.rows, seed)
     if recipe.dev_rows is not None:
-        splits["dev"] = subset(splits["dev"], recipe.dev_rows, 0)
-    data, root = Data.of(task, splits), given.output / name / f"seed-{seed}"
+        splits["dev"] = splits["dev"].part(recipe.dev_rows, 0)
+    data, root = Data.of(task, splits, recipe.max_length), given.output / name / f"seed-{seed}"
     common: dict[str, Any] = {
         "learning_rate": recipe.learning_rate,
         "batch_size": recipe.batch_size,
+        "accumulation": 1,
         "seed": seed,
         "precision": "bf16",
     }
-
-    def run(step: str, model: Path, folder: str, options: Options) -> Run:
-        frame = Run(step, model, data, root / folder, options, recipe.max_length, tell=print)
-        print(f"{name}, seed {seed}: {folder}", flush=True)
-        return frame
-
+    print(f"{name}, seed {seed}", flush=True)
     e_fine, e_search, e_retrain, e_anytime = recipe.epochs
-    fine = finetune(run("finetune", given.model, "fine-tuned", Options(epochs=e_fine, **common)))
+    fine = finetune(given.model, data, root / "fine-tuned", Options(epochs=e_fine, **common))
     options = SearchOptions(epochs=e_search, regulariser=recipe.regulariser, **common)
-    found = search(run("search", fine.folder, "searched", options))
+    found = search(fine.folder, data, root / "searched", options)
     assert found.retention is not None
     retention = found.retention
     if work(retention.fractions) > recipe.most:
@@ -143,29 +150,30 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
     results = {
         "fine-tuned": fine,
         "searched": found,
-        "re-trained": retrain(run("retrain", found.folder, "re-trained", lesson), retention),
+        "re-trained": retrain(found.folder, data, root / "re-trained", lesson, retention=retention),
     }
     if given.labels_alone:
         alone = replace(lesson, distillation=0.0)
-        results["labels alone"] = retrain(run("retrain", found.folder, "labels-alone", alone), retention)
+        output = root / "labels-alone"
+        results["labels alone"] = retrain(found.folder, data, output, alone, retention=retention)
     figures = {label: _figures(result) for label, result in results.items()}
     if not given.three_steps:
         budget = round(work(retention.fractions), 3)
         sandwich = AnytimeOptions(epochs=e_anytime, **common)
-        whole, table = anytime(run("anytime", fine.folder, "anytime", sandwich), [found.folder], [budget])
+        whole, table = anytime(
+            fine.folder, data, root / "anytime", sandwich, learned=[found.folder], budgets=[budget]
+        )
         figures["anytime"] = _figures(whole) | {"table": table}
-    figures["untrained"] = {"evaluation": _untrained(fine, retention, data, recipe)}
+    figures["untrained"] = {"evaluation": _untrained(fine, retention, data)}
     head = {"task": name, "seed": seed, "rows": {n: len(s) for n, s in splits.items()}}
     head |= {"retention": str(retention), "epochs": recipe.epochs, "max_length": recipe.max_length}
     (root / RESULT).write_text(json.dumps(head | {"results": figures}, indent=1))
 
 
-def _untrained(
-    fine: StepResult, retention: RetentionConfiguration, data: Data, recipe: Recipe
-) -> dict[str, Any]:
+def _untrained(fine: StepResult, retention: RetentionConfiguration, data: Data) -> dict[str, Any]:
     """The learned configuration on the fine-tuned weights, with no training for it at all."""
     model, tokenizer = load(fine.folder)
-    encoded = encode(data, model, tokenizer, recipe.max_length)
+    encoded = encode(data, model, tokenizer)
     applied = apply(model, retention)
     return evaluate(applied, encoded.splits["dev"], encoded.task, tokenizer).to_json()
 

@@ -22,11 +22,8 @@ import torch
 import powerbert
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
-from powerbert.training.data import Data
-from powerbert.training.options import Options, RetrainOptions
+from powerbert.training import Data, Options, RetrainOptions, StepResult, finetune, retrain
 from powerbert.training.shapes import linear
-from powerbert.training.steps import Run, StepResult, finetune, retrain
 
 
 def main() -> None:
@@ -46,7 +43,7 @@ def main() -> None:
     given = parser.parse_args()
     task = find_task(given.task)
     splits = task_data(given.data, task)
-    parts = {"train": subset(splits["train"], given.rows, 0), "dev": subset(splits["dev"], 64, 0)}
+    parts = {"train": splits["train"].part(given.rows, 0), "dev": splits["dev"].part(64, 0)}
     with tempfile.TemporaryDirectory() as folder:
         rounds = [one_round(given, Data.of(task, parts), Path(folder) / str(i)) for i in range(given.rounds)]
     print(json.dumps(summary(given, rounds), indent=1))
@@ -54,13 +51,12 @@ def main() -> None:
 
 def one_round(given: argparse.Namespace, data: Data, root: Path) -> dict[str, Any]:
     """One epoch of each step, the second on the weights of the first."""
-    common: dict[str, Any] = {"epochs": 1, "batch_size": 16, "precision": given.precision}
-    fine = finetune(Run("finetune", given.model, data, root / "one", Options(**common)))
+    common: dict[str, Any] = {"epochs": 1, "batch_size": 16, "accumulation": 1, "precision": given.precision}
+    fine = finetune(given.model, data, root / "one", Options(**common))
     model, tokenizer = powerbert.load(fine.folder)
     retention = linear(model.config.num_hidden_layers, given.budget)
     powerbert.save(powerbert.apply(model, retention), tokenizer, root / "two")
-    run = Run("retrain", root / "two", data, root / "three", RetrainOptions(**common))
-    again = retrain(run, teacher=fine.folder)
+    again = retrain(root / "two", data, root / "three", RetrainOptions(**common), teacher=fine.folder)
     work = again.evaluation.work
     return {"step 1": _figures(fine), "step 3": _figures(again), "word_vectors": work}
 

@@ -21,6 +21,32 @@ torch.set_num_threads(1)  # tiny models; a spinning second thread only slows a b
 
 pytest_plugins = ["graphs"]
 
+_slow: set[str] = set()
+"""Longer proofs that this run leaves out."""
+
+
+def pytest_deselected(items):
+    _slow.update(item.nodeid for item in items if item.get_closest_marker("slow"))
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist tells the one that reports
+        session.config.workeroutput["slow"] = sorted(_slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    _slow.update(getattr(node, "workeroutput", {}).get("slow", ()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter):
+    if _slow:
+        files = sorted({Path(name.partition("::")[0]).name for name in _slow})
+        line = f"{len(_slow)} longer proofs were left for `make test-slow`: {', '.join(files)}"
+        terminalreporter.write_line(line)
+
+
 SHARED = Path(os.environ.get("POWERBERT_SHARED", Path(__file__).parents[2] / "shared"))
 
 

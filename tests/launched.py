@@ -12,9 +12,17 @@ from runs import small_data
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.training.data import Data
-from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import Run, StepResult, finetune, retrain, search
+from powerbert.tasks.task import Split
+from powerbert.training import (
+    Data,
+    Options,
+    RetrainOptions,
+    SearchOptions,
+    StepResult,
+    finetune,
+    retrain,
+    search,
+)
 
 EFFECTIVE = 8
 """Inputs per step of all processes together."""
@@ -33,14 +41,14 @@ def encoder(folder: Path) -> Path:
 def uneven_data() -> Data:
     """48 training rows are whole effective batches; 15 dev rows do not divide among two processes."""
     data = small_data()
-    dev = data.splits["dev"].select(range(15))
-    return Data.of(data.task, {"train": data.splits["train"], "dev": dev})
+    dev = Split(data.splits["dev"].dataset.select(range(15)))
+    return Data.of(data.task, {"train": data.splits["train"], "dev": dev}, LONGEST)
 
 
 def run_steps(root: Path, batch_size: int, names: tuple[str, ...] = FOLDERS) -> dict[str, StepResult]:
     """Fine-tune, search counts and shares, re-train with the counts; `batch_size` is per process."""
     data = uneven_data()
-    common = {"batch_size": batch_size, "seed": 3, "learning_rate": 1e-3}
+    common = {"batch_size": batch_size, "accumulation": 1, "seed": 3, "learning_rate": 1e-3}
     found = {"regulariser": 0.05, "epochs": 3} | common
     steps = {
         "one": (finetune, "pretrained", Options(epochs=3, evaluations=3, **common)),
@@ -49,7 +57,7 @@ def run_steps(root: Path, batch_size: int, names: tuple[str, ...] = FOLDERS) -> 
         "three": (retrain, "two", RetrainOptions(epochs=1, **common)),
     }
     return {
-        name: step(Run(step.__name__, root / model, data, root / name, options, max_length=LONGEST))
+        name: step(root / model, data, root / name, options)
         for name, (step, model, options) in steps.items()
         if name in names
     }

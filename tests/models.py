@@ -51,12 +51,10 @@ DISTILBERT_NAMES = dict(
 @lru_cache(maxsize=64)
 def _built(family: str, head: str, seed: int, changes: tuple[tuple[str, Any], ...]) -> PreTrainedModel:
     name, extra = FAMILIES[family]
-    sizes = SIZES | extra | dict(changes)
+    sizes = {"num_labels": 2 if head == "ForQuestionAnswering" else 3} | SIZES | extra | dict(changes)
     if family == "distilbert":
         sizes = {DISTILBERT_NAMES.get(key, key): value for key, value in sizes.items()}
-    config = getattr(transformers, f"{name}Config")(
-        num_labels=2 if head == "ForQuestionAnswering" else 3, **sizes
-    )
+    config = getattr(transformers, f"{name}Config")(**sizes)
     torch.manual_seed(seed)
     model = getattr(transformers, f"{name}{head}")(config).eval()
     with torch.no_grad():

@@ -14,15 +14,13 @@ from texts import tokenizer_for
 import powerbert
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
-from powerbert.training.data import Data
-from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import Run, finetune, retrain, search
+from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
 
 FILLER = ["the", "film", "plot", "it", "is", "this", "that", "and", "but", "a"]
 GOOD, BAD = ["good", "great", "very good"], ["bad", "dull", "not good"]
 
 
-def small_data(rows: int = 48) -> Data:
+def small_data(rows: int = 48, max_length: int | None = None) -> Data:
     """Sentences whose one telling word decides the label."""
     rng = random.Random(0)
 
@@ -36,7 +34,7 @@ def small_data(rows: int = 48) -> Data:
         return Dataset.from_list(made)
 
     task, splits = read_splits({"train": split(rows), "dev": split(16)}, own_task("text"))
-    return Data.of(task, splits)
+    return Data.of(task, splits, max_length)
 
 
 def pretrained(folder: Path) -> Path:
@@ -45,13 +43,13 @@ def pretrained(folder: Path) -> Path:
     return folder
 
 
-def three_steps(root: Path, progress: bool = False) -> list[Path]:
+def three_steps(root: Path) -> list[Path]:
     """Fine-tune, search, re-train; each resumes where it was killed."""
     data = small_data()
-    common = {"batch_size": 8, "seed": 3, "evaluations": 3}
-    finetune(Run("finetune", root / "pretrained", data, root / "one", Options(epochs=2, **common)))
-    search(Run("search", root / "one", data, root / "two", SearchOptions(epochs=2, bins=8, **common)))
-    retrain(Run("retrain", root / "two", data, root / "three", RetrainOptions(epochs=2, **common)))
+    common = {"batch_size": 8, "accumulation": 1, "seed": 3, "evaluations": 3}
+    finetune(root / "pretrained", data, root / "one", Options(epochs=2, **common))
+    search(root / "one", data, root / "two", SearchOptions(epochs=2, bins=8, **common))
+    retrain(root / "two", data, root / "three", RetrainOptions(epochs=2, **common))
     return [root / name for name in ("one", "two", "three")]
 
 

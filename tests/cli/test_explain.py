@@ -1,4 +1,6 @@
+import io
 import json
+import sys
 
 import pytest
 import torch
@@ -174,6 +176,18 @@ def test_an_empty_text_is_refused(text, plain, capsys):
 
 def test_a_text_that_is_not_utf_8_is_refused(plain, capsys):
     assert "not UTF-8" in mistake(capsys, "--model", plain, "bad \udcff")
+
+
+def test_a_second_text_that_is_not_utf_8_is_refused(plain, tmp_path, capsys):
+    error = mistake(
+        capsys, "--model", plain, TEXT, "--text-pair", "bad \udcff", "--json", tmp_path / "a.json"
+    )
+    assert "--text-pair is not UTF-8" in error
+
+
+def test_standard_input_that_is_not_utf_8_is_refused(plain, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"bad \xff")))
+    assert "the text is not UTF-8" in mistake(capsys, "--model", plain, "-")
 
 
 def test_a_missing_model_folder_is_refused(tmp_path, capsys):

@@ -13,10 +13,9 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.cli import export as command
 from powerbert.cli.main import main
+from powerbert.engines.answers import answer
 from powerbert.engines.open import open_engine
-from powerbert.export import compare
 from powerbert.export import write as module
-from powerbert.text.batches import answer
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 
@@ -108,7 +107,7 @@ def test_more_changed_labels_than_one_in_a_hundred_are_told(
 ):
     monkeypatch.setattr(module, "trace", traced)
 
-    def turned(first, second, texts, compare=compare.compare):
+    def turned(first, second, texts, compare=command.compare):
         """The true comparison, but for so many labels turned round."""
         found = compare(first, second, texts)
         found.second[:changed] = -found.first[:changed]

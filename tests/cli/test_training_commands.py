@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "training"))  # runs.py: the tiny task and model
-
 from runs import pretrained, small_data
 
 import powerbert
@@ -38,7 +33,7 @@ def home(tmp_path_factory):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["review", "stars"])
-            writer.writerows([row["text"], data.task.labels[row["label"]]] for row in split)
+            writer.writerows([row["text"], data.task.labels[row["label"]]] for row in split.dataset)
     return folder
 
 
@@ -87,7 +82,7 @@ def test_evaluate_counts_real_word_vectors_with_and_without_the_folders_retentio
     own = json.loads(capsys.readouterr().out)
     assert run("evaluate", *asked, "--retention", "1.0,1.0,1.0,1.0") == 0
     full = json.loads(capsys.readouterr().out)
-    assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_untouched"]
+    assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_full"]
     assert (
         own["value"]
         == json.loads((steps / "three" / "run.json").read_text())["result"]["evaluation"]["value"]
@@ -100,7 +95,7 @@ def test_predict_answers_in_the_order_of_the_file_as_the_model_alone_would(steps
                "--output", "-") == 0  # fmt: skip
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     classify = powerbert.pipeline(steps / "three")
-    for answer, row in zip(answers, data.splits["dev"], strict=True):
+    for answer, row in zip(answers, data.splits["dev"].dataset, strict=True):
         alone = classify(row["text"])[0]
         assert answer["label"] == alone["label"]
         assert answer["score"] == pytest.approx(alone["score"], abs=1e-4)
@@ -174,6 +169,46 @@ def test_what_cannot_be_done_is_told_in_one_line(arguments, expected, home, tmp_
     assert len(told) == 1
     assert expected in told[0]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "value"),
+    [
+        ("finetune", "--seed", "-1"),
+        ("finetune", "--max-length", "0"),
+        ("finetune", "--weight-decay", "-1"),
+        ("finetune", "--learning-rate", "inf"),
+        ("search", "--regulariser", "nan"),
+        ("retrain", "--temperature", "nan"),
+        ("anytime", "--smallest", "nan"),
+    ],
+)
+def test_a_number_out_of_range_is_one_line_before_anything_is_written(
+    command, flag, value, home, files, tmp_path, capsys
+):
+    asked = ["--model", home / "pretrained", "--output", tmp_path / "out", *files, flag, value]
+    assert run(command, *asked) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1
+    assert flag in told[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_retraining_asks_the_fine_tuned_model_and_says_so_once(steps, files, tmp_path, capsys):
+    asked = ["--model", steps / "three", "--output", tmp_path / "four", *files, *FAST]
+    assert run("retrain", *asked) == 0
+    shown = capsys.readouterr().err
+    assert shown.count(f"asking {steps / 'one'} for its answers to 48 rows") == 1
+    assert "48 rows, 2 steps of 32 inputs: about" in shown  # the task's batch, although 8 fit at once
+
+
+def test_a_head_that_is_replaced_is_a_warning(steps, files, tmp_path, capsys):
+    model, tokenizer = powerbert.load(steps / "one")
+    model.config.id2label = {0: "left", 1: "right"}
+    powerbert.save(model, tokenizer, tmp_path / "other")
+    assert run("finetune", "--model", tmp_path / "other", "--output", tmp_path / "one", *files, *FAST) == 0
+    assert "warning: " in (shown := capsys.readouterr().err)
+    assert "left, right" in shown
 
 
 def test_a_missing_training_library_names_the_pip_command(monkeypatch):

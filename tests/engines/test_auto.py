@@ -36,7 +36,7 @@ from powerbert.engines.engine import Answer, Engine, Limits
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export import write as export_module
-from powerbert.export.graph import eliminates
+from powerbert.modeling.limits import eliminates
 
 TEXTS = ["good", "good film", "a film and a plot", "the plot is dull and the film is bad", "it is"]
 HALF = RetentionConfiguration.relative((0.5, 0.1, 0.1, 0.1))

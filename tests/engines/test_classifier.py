@@ -144,13 +144,6 @@ def test_the_model_says_what_becomes_of_its_logits(tmp_path, problem, labels):
     assert_same(powerbert.pipeline(tmp_path / "model")(TEXTS, top_k=None), plain(TEXTS, top_k=None))
 
 
-def test_extreme_logits_give_scores():
-    logits = [-1e4, 0.0, 1e4]
-    assert classifier.scores(logits, "sigmoid") == [0, 0.5, 1]
-    assert classifier.scores(logits, "softmax") == [0, 0, 1]
-    assert classifier.scores(logits, "none") == logits
-
-
 # ---- order, batches, streams -------------------------------------------------------------
 
 
@@ -166,7 +159,7 @@ def test_lists_batches_and_pairs_give_one_answer_each_in_order(classify):
 
 
 def test_a_stream_is_answered_as_it_comes_in_its_order(classify, monkeypatch):
-    monkeypatch.setattr(classifier, "WINDOW", 4)
+    monkeypatch.setattr(classifier, "FIRST", 2)
     read = []
 
     def stream():
@@ -177,7 +170,7 @@ def test_a_stream_is_answered_as_it_comes_in_its_order(classify, monkeypatch):
     answers = classify(stream())
     assert read == []
     first = next(answers)
-    assert len(read) == 4
+    assert len(read) == 2
     assert_same([first, *answers], [classify(TEXTS[n % len(TEXTS)])[0] for n in range(10)])
 
 
@@ -194,6 +187,11 @@ def test_a_thousand_texts_take_a_few_forward_passes(folder):
 def test_long_and_odd_texts_are_answered(classify):
     for text in ("good " * 10_000, "[SEP] [PAD]", "\ud800", "", "😀 مرحبا"):
         assert classify(text)[0]["label"]
+
+
+def test_white_space_before_a_text_changes_nothing(classify):
+    for space in (" " * 1500, "\n" * 1281):
+        assert_same(classify(space + "good film"), classify("good film"))
 
 
 def test_a_long_text_is_cut_to_what_the_model_reads(classify):
@@ -271,9 +269,20 @@ def test_no_text_gives_no_answer(classify):
             "text 1 has no word in it: the answer is that of an empty text (as have 1",
         ),
         (["good", "bad " * 5000], "text 1 has more than 40 words"),
+        (["good", "bad " * 38], None),
+        (["good", "x" * 1300 + " good"], "text 1 has more than 40 words"),
+        (["good", " " * 1500 + "good film"], None),
         (["good", PAIR], None),
     ],
-    ids=["no text", "empty texts", "a long text", "nothing odd"],
+    ids=[
+        "no text",
+        "empty texts",
+        "a long text",
+        "as long as can be",
+        "a long word",
+        "white space",
+        "nothing odd",
+    ],
 )
 def test_a_text_that_the_answer_says_little_about_is_told_in_one_line(classify, caplog, texts, told):
     assert len(classify(texts)) == len(texts)
@@ -291,10 +300,40 @@ def test_what_is_no_text_is_refused_by_its_number(classify, inputs):
 
 
 def test_a_bad_text_far_down_a_stream_is_refused_by_its_number(classify, monkeypatch):
-    monkeypatch.setattr(classifier, "WINDOW", 2)
+    monkeypatch.setattr(classifier, "FIRST", 2)
     answers = classify(text for text in ["good", "bad", "great", 7])
     assert next(answers)["label"]
     assert "text 3 is not text" in refusal(lambda: list(answers))
+
+
+def test_the_answers_before_a_bad_text_or_an_error_of_the_stream_are_given_first(classify):
+    def stream():
+        yield from TEXTS
+        raise OSError("the disk is gone")
+
+    for source, error in ((stream(), OSError), (iter([*TEXTS, 7, "good"]), PowerBertError)):
+        answers, found = classify(source), []
+        with pytest.raises(error):
+            found.extend(answers)
+        assert_same(found, classify(TEXTS))
+
+
+def test_the_first_answers_of_a_stream_come_after_a_few_texts(classify):
+    read = []
+    answers = classify(read.append(n) or "good film" for n in range(10_000))
+    next(answers)
+    assert len(read) <= 64
+
+
+@pytest.mark.parametrize("kind", [list, iter])
+def test_progress_is_a_bar_on_standard_error(classify, capsys, kind):
+    assert len(list(classify(kind(TEXTS), progress=True))) == len(TEXTS)
+    shown = capsys.readouterr()
+    assert "5" in shown.err
+    assert "texts" in shown.err
+    assert shown.out == ""
+    list(classify(kind(TEXTS)))
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

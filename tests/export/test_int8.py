@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from models import batch_of
 from onnx import TensorProto, helper, numpy_helper
 
+from powerbert.export import int8
 from powerbert.export.int8 import quantise_onnx
 
 INNER, OUTER = 8, 5
@@ -41,11 +42,17 @@ def layer(tmp_path_factory):
 
 
 def expected(words):
-    """Round words by the largest element of their row and weights by that of their column."""
+    """Round words by the largest element of their row, weights by the largest pair of their column."""
     row = np.maximum(np.abs(words).max(axis=-1, keepdims=True), np.float32(1e-20))
-    column = np.maximum(np.abs(WEIGHTS).max(axis=0), 1e-20) / 127
+    column = np.maximum([largest_pair(weights) for weights in WEIGHTS.T], 1e-20) / 127
     integers = np.clip(np.rint(words / row * 127), -128, 127).astype(np.int64)
     return (integers @ np.rint(WEIGHTS / column).astype(np.int64)) * column / 127 * row
+
+
+def largest_pair(weights):
+    """What two neighbouring inputs of an output come to at most, counting weights of one sign only."""
+    pairs = weights.reshape(-1, 2)
+    return max(np.clip(pairs, 0, None).sum(axis=1).max(), np.clip(-pairs, 0, None).sum(axis=1).max())
 
 
 @given(words=rows)
@@ -56,6 +63,18 @@ def test_a_linear_layer_rounds_each_word_vector_by_its_own_largest_element(layer
     assert (np.abs(first - expected(words)) <= 1e-4 * np.abs(words).max() + step).all()
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(doubled, WEIGHTS * 2)
+
+
+@pytest.mark.parametrize("inner", [7, 8])
+@pytest.mark.parametrize("draw", [np.ones, lambda shape: np.random.default_rng(2).uniform(-1, 1, shape)])
+def test_no_product_saturates_on_a_machine_that_adds_pairs_in_16_bits(inner, draw):
+    """The oracle is x86 without VNNI by hand: the largest inputs, 255, times neighbouring weights."""
+    weight = draw((inner, 64)).astype(np.float32)
+    integers = np.rint(weight / int8._scales(weight)).astype(np.int64)
+    padded = np.concatenate([integers, np.zeros((inner % 2, 64), np.int64)]).reshape(-1, 2, 64)
+    assert 255 * np.clip(padded, 0, None).sum(axis=1).max() <= 2**15 - 1
+    assert -255 * np.clip(-padded, 0, None).sum(axis=1).max() >= -(2**15)
+    assert np.abs(integers).max() in range(63, 128)  # and no bit is wasted
 
 
 def test_zeros_and_an_outlier_in_one_word_leave_the_others_alone(layer):

@@ -10,6 +10,7 @@ import logging
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ import powerbert.machine.child
 from powerbert.engines import open as registry
 from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
+from powerbert.machine import probes
 from powerbert.machine import verdicts as probing
 from powerbert.machine.child import attempt
 from powerbert.machine.probes import PRODUCTS
@@ -134,6 +136,18 @@ def test_a_real_probe_is_light_and_checks_its_numbers():
     outcome = attempt(["-P", "-c", code])
     assert json.loads(outcome.output)["gflops"] > 0
     assert outcome.how == "the numbers are wrong: relative error 0.17, at most 0.06"
+
+
+def test_a_probe_finds_sums_that_saturate_in_16_bits():
+    """The oracle is x86 without VNNI, by hand: pairs of products of the probe's numbers, cut to int16."""
+    rows, weights = (np.rint(127 * part).astype(np.int64) for part in probes.numbers())
+    rows, weights = rows[:64] + 128, weights[:, :64]  # unsigned, as the kernel has them
+    pairs = np.einsum("rkp,kpo->rko", rows.reshape(64, -1, 2), weights.reshape(-1, 2, 64))
+    exact = pairs.sum(axis=1) - 128 * weights.sum(axis=0)
+    cut = np.clip(pairs, -(2**15), 2**15 - 1).sum(axis=1) - 128 * weights.sum(axis=0)
+    with pytest.raises(SystemExit, match="the numbers are wrong"):
+        probes._check(cut, exact, probes.WRONG["int8"])
+    probes._check(exact, exact, probes.WRONG["int8"])
 
 
 def test_every_precision_of_every_engine_can_be_probed():

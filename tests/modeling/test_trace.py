@@ -10,7 +10,6 @@ from texts import tokenizer_for
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.errors import PowerBertError
-from powerbert.text.tokenise import CHARACTERS_PER_TOKEN, clean, encode_texts, longest_input
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
 
@@ -30,7 +29,7 @@ def test_the_label_of_a_multi_label_model_is_its_pipelines():
     model = powerbert.apply(tiny("bert", problem_type="multi_label_classification"), RELATIVE)
     trace = powerbert.trace(model, tokenizer_for(), "good film")
     with torch.no_grad():
-        logits = model(**encode_texts(model, tokenizer_for(), ["good film"])).logits
+        logits = model(**tokenizer_for()("good film", return_tensors="pt")).logits
     assert trace.score == pytest.approx(float(logits.sigmoid().max()))
 
 
@@ -115,21 +114,10 @@ def test_a_long_text_is_cut_to_what_the_model_reads_and_said_to_be():
     assert len(powerbert.trace(model, tokenizer_for(), "good film " * 100).tokens) == 12
 
 
-def test_the_longest_input_of_roberta_leaves_room_for_its_offset():
-    model = tiny("roberta")
-    assert longest_input(model, tokenizer_for(10_000)) == 46
-    powerbert.apply(model, RELATIVE)
-    with torch.no_grad():
-        model(input_ids=torch.full((1, 46), 7))
-
-
-def test_text_cannot_spell_special_tokens():
-    batch = encode_texts(tiny("bert"), tokenizer_for(), ["good [SEP] film [PAD]"])
-    ids = batch["input_ids"][0].tolist()
-    assert ids.count(3) == 1
-    assert ids.count(0) == 0
-
-
-def test_text_is_capped_before_it_is_tokenised_and_surrogates_are_replaced():
-    assert len(clean("a" * 10**6, 40)) == 40 * CHARACTERS_PER_TOKEN
-    assert clean("bad \ud800 half", 40) == "bad ? half"
+@pytest.mark.parametrize("text", [" " * 5000 + "good film", "\n" * 1281 + "good film"])
+def test_white_space_hides_no_word(text):
+    model = powerbert.apply(tiny("bert"), RELATIVE)
+    trace = powerbert.trace(model, tokenizer_for(), text)
+    assert trace.tokens == ("[CLS]", "good", "film", "[SEP]")
+    assert not trace.truncated
+    assert powerbert.trace(model, tokenizer_for(), "x" * 1300 + " good film").truncated

@@ -11,12 +11,12 @@ ENGINES = [
     ("openvino", "fp32"), ("openvino", "int8"), ("openvino", "bf16"),
 ]  # fmt: skip
 POINTS = [
-    {"engine": engine, "precision": precision, "model": "unpruned", "length": length, "batch": 8}
+    {"engine": engine, "precision": precision, "model": "full", "length": length, "batch": 8}
     | {"ms_per_input": length / 8}
     for engine, precision in ENGINES
     for length in (32, 64)
 ]
-ARM = {"engine": "torch", "precision": "fp32", "feed": "sorted", "batch": 8, "model": "unpruned"}
+ARM = {"engine": "torch", "precision": "fp32", "feed": "sorted", "batch": 8, "model": "full"}
 FIGURES = {
     "arms": [ARM | {"inputs_per_second": 12.0}],
     "texts": 48,

@@ -49,7 +49,7 @@ def test_the_line_stands_at_the_retained_share_of_each_encoder():
     image = pixels(HALVES, RELATIVE)
     for encoder, share in enumerate(RELATIVE.fractions, 1):
         row = row_of(image, encoder)
-        where = numpy.flatnonzero(near(row, picture.RETAINED))
+        where = numpy.flatnonzero(near(row, picture.BLUE))
         assert where.mean() / len(row) == pytest.approx(share, abs=0.005)
 
 
@@ -59,7 +59,7 @@ def test_a_rank_counts_as_a_whole_cell_and_cls_is_held_at_1():
     row = row_of(pixels([[0.0, 1.0, 1.0, 0.0], [0.0] * 4], retention), 2)
     assert near(row[len(row) // 8], picture.DEGREES[-1])
     assert near(row[len(row) * 7 // 8], picture.DEGREES[0])
-    where = numpy.flatnonzero(near(row, picture.RETAINED))
+    where = numpy.flatnonzero(near(row, picture.BLUE))
     assert where.mean() / len(row) == pytest.approx(1 / 4, abs=0.005)
 
 

@@ -11,7 +11,6 @@ from powerbert.errors import DataError
 from powerbert.tasks.checks import check_splits
 from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.sampling import subset
 
 OWN = own_task("text")
 
@@ -89,7 +88,7 @@ def test_counts_agree_with_a_plain_count(rows):
 
 def test_unlabelled_data_and_parts_are_told():
     data = datasets.Dataset.from_dict({"text": list("abcd")})
-    part = subset(read_split(data, OWN, labelled=False), 3, seed=1)
+    part = read_split(data, OWN, labelled=False).part(3, seed=1)
     findings = check_splits({"test": part}, OWN)
     assert findings.lines() == ["test: 3 rows"]
     assert findings.notes == ("test: 3 of 4 rows, shuffled with seed 1",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datasets
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -12,11 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from powerbert.errors import DataError
 from powerbert.tasks.encoding import encode_split, measure_lengths, question_and_option
-from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.sampling import subset
-from powerbert.text.collator import Collator
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [*"abcdefghijklmnopqrstuvwxyz0123456789_.?[]", "pad", "sep", "film"]
@@ -53,7 +49,7 @@ def words(tokenizer, ids):
 
 def test_single_texts_are_what_the_tokenizer_makes(tokenizer):
     encoded = encode_split(single("a b", "film"), find_task("sst-2"), tokenizer, 8)
-    assert encoded.column_names == ["input_ids", "token_type_ids", "attention_mask", "labels", "length"]
+    assert encoded.column_names == ["input_ids", "attention_mask", "token_type_ids", "labels", "length"]
     assert words(tokenizer, encoded[0]["input_ids"]) == "[CLS] a b [SEP]"
     assert encoded[1]["attention_mask"] == [1, 1, 1]
     assert encoded["length"] == [4, 3]
@@ -134,8 +130,10 @@ def test_unlabelled_and_regression_columns(tokenizer):
 
 
 def test_the_remarks_stay_with_the_rows_and_nothing_is_written(tokenizer):
-    encoded = encode_split(subset(single("a", "b", "c"), 2, 1), find_task("sst-2"), tokenizer, 8)
-    assert notes_of(encoded) == ("2 of 3 rows, shuffled with seed 1",)
+    part = single("a", "b", "c").part(2, 1)
+    encoded = encode_split(part, find_task("sst-2"), tokenizer, 8)
+    assert part.notes == ("2 of 3 rows, shuffled with seed 1",)
+    assert len(encoded) == 2
     assert encoded.cache_files == []
 
 
@@ -151,51 +149,6 @@ def test_too_small_an_n(tokenizer):
         encode_split(single("a"), find_task("sst-2"), tokenizer, 3)
 
 
-# ---- collator ----------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.sampled_from([1, 4, 8]))
-def test_a_batch_is_padded_to_its_longest(tokenizer, sizes, multiple):
-    data = encode_split(single(*("a " * size for size in sizes)), find_task("sst-2"), tokenizer, 32)
-    batch = Collator(tokenizer, multiple)(list(data))
-    width = -(-(max(sizes) + 2) // multiple) * multiple
-    assert set(batch) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
-    assert batch["input_ids"].shape == (len(sizes), width)
-    assert batch["attention_mask"].sum(1).tolist() == list(data["length"])
-    assert torch.equal(batch["input_ids"] == tokenizer.pad_token_id, batch["attention_mask"] == 0)
-    expected = tokenizer.pad(
-        [{"input_ids": row["input_ids"]} for row in data],
-        padding=True,
-        pad_to_multiple_of=multiple,
-        return_tensors="pt",
-    )
-    assert torch.equal(batch["input_ids"], expected["input_ids"])
-    assert batch["labels"].dtype == torch.int64
-
-
-def test_multiple_choice_has_three_axes(tokenizer):
-    task = find_task("race")
-    rows = [race("a b", "q?", ["x", "x x x", "x", "x"], "B"), race("a", "q?", "wxyz", "D")]
-    batch = Collator(tokenizer)([row for data in rows for row in encode_split(data, task, tokenizer, 64)])
-    assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 4, 10)
-    assert batch["attention_mask"][0].sum(1).tolist() == [8, 10, 8, 8]
-    assert batch["labels"].tolist() == [1, 3]
-
-
-def test_scores_are_floats(tokenizer):
-    data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, 2.5]})
-    task = own_task("text", kind="regression")
-    batch = Collator(tokenizer)(list(encode_split(read_split(data, task), task, tokenizer, 8)))
-    assert batch["labels"].dtype == torch.float32
-    assert batch["labels"].tolist() == [1.0, 2.5]
-
-
-def test_unlabelled_rows_have_no_labels(tokenizer):
-    task = find_task("sst-2")
-    data = read_split(datasets.Dataset.from_dict({"text": ["a"]}), task, labelled=False)
-    assert "labels" not in Collator(tokenizer)(list(encode_split(data, task, tokenizer, 8)))
-
-
 def test_real_text_through_a_real_tokenizer(shared):
     from transformers import AutoTokenizer
 
@@ -204,7 +157,7 @@ def test_real_text_through_a_real_tokenizer(shared):
     dev = task_data(shared / "data", task, ["dev"])["dev"]
     encoded = encode_split(dev, task, real, 64)
     assert max(encoded["length"]) == 64
-    again = real(dev["text"][0], dev["text_pair"][0], truncation=True, max_length=64)
+    again = real(dev.dataset["text"][0], dev.dataset["text_pair"][0], truncation=True, max_length=64)
     assert encoded[0]["input_ids"] == again["input_ids"]
     assert encoded[0]["token_type_ids"] == again["token_type_ids"]
     assert sum(measure_lengths(dev, task, real)) / len(dev) == pytest.approx(70.5, abs=3)  # facts.md, 1

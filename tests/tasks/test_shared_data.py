@@ -6,7 +6,6 @@ import gzip
 
 import pytest
 
-from powerbert.tasks.provenance import notes_of
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import TASKS
 
@@ -34,8 +33,10 @@ def test_the_shared_data_has_the_rows_and_labels_of_its_readme(task, shared):
     splits = ["dev"] if task.name in ("RACE", "MNLI-mm") else ["train", "dev"]
     data = task_data(shared / "data", task, splits)
     assert [len(data[split]) for split in splits] == list(README[task.name])[-len(splits) :]
-    for dataset in data.values():
-        assert notes_of(dataset) == ()
+    for split in data.values():
+        assert split.notes == ()
+        assert split.skipped == 0
+        dataset = split.dataset
         labels = set(dataset["label"][:])
         if task.kind == "regression":
             assert min(labels) == 0.0

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 from runs import pretrained, small_data
 
+from powerbert.training import Options, SearchOptions, finetune, search
 from powerbert.training.callbacks import Bar
-from powerbert.training.options import Options, SearchOptions
-from powerbert.training.steps import Run, finetune, search
 
 
 def state(step: int, main: bool = True) -> SimpleNamespace:
@@ -38,12 +37,10 @@ def test_only_the_first_process_draws(capsys):
 
 
 def test_a_search_shows_its_mass_and_the_time_left(tmp_path, capsys):
-    data, common = small_data(), {"epochs": 1, "batch_size": 8}
-    one = Run("finetune", pretrained(tmp_path / "encoder"), data, tmp_path / "one", Options(**common))
-    finetune(one)
+    data, common = small_data(), {"epochs": 1, "batch_size": 8, "accumulation": 1}
+    finetune(pretrained(tmp_path / "encoder"), data, tmp_path / "one", Options(**common))
     assert "step/s" not in capsys.readouterr().err  # no bar unless it is asked for
-    options = SearchOptions(bins=4, **common)
-    search(Run("search", tmp_path / "one", data, tmp_path / "two", options, progress=True))
+    search(tmp_path / "one", data, tmp_path / "two", SearchOptions(bins=4, **common), progress=True)
     shown = capsys.readouterr().err
     assert "6/6 [" in shown
     assert "mass=" in shown

@@ -1,26 +1,32 @@
-"""Every kind of task through both recipes: what one step writes, the next one reads."""
+"""Which models answer a task, and every kind of task through both recipes."""
 
 from __future__ import annotations
 
 import json
 import random
-import sys
-from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from models import tiny
+from runs import FILLER, pretrained
+from texts import tokenizer_for
 
 import powerbert
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import find_task
-from powerbert.training.anytime import anytime
-from powerbert.training.data import Data
-from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import Run, finetune, retrain, search
-
-sys.path.insert(0, str(Path(__file__).parent))
-from runs import FILLER, pretrained
+from powerbert.training import (
+    AnytimeOptions,
+    Data,
+    Options,
+    RetrainOptions,
+    SearchOptions,
+    anytime,
+    finetune,
+    retrain,
+    search,
+)
+from powerbert.training.heads import has_head, model_for
 
 
 def words(rng):
@@ -47,17 +53,62 @@ def test_both_recipes_hand_a_model_of_this_kind_from_step_to_step(tmp_path, name
     rng = random.Random(0)
     made = {split: Dataset.from_list([ROWS[name](rng, i) for i in range(12)]) for split in ("train", "dev")}
     task, splits = read_splits(made, find_task(name))
-    data, common = Data.of(task, splits), {"epochs": 1, "batch_size": 4}
-
-    def run(step, model, folder, options):
-        return Run(step, model, data, tmp_path / folder, options, max_length=32)
-
-    one = finetune(run("finetune", pretrained(tmp_path / "pretrained"), "one", Options(**common)))
-    two = search(run("search", one.folder, "two", SearchOptions(bins=8, **common)))
-    three = retrain(run("retrain", two.folder, "three", RetrainOptions(**common)))
-    whole, table = anytime(run("anytime", one.folder, "any", AnytimeOptions(**common)), [two.folder], [0.5])
+    data, common = Data.of(task, splits, max_length=32), {"epochs": 1, "batch_size": 4, "accumulation": 1}
+    one = finetune(pretrained(tmp_path / "pretrained"), data, tmp_path / "one", Options(**common))
+    two = search(one.folder, data, tmp_path / "two", SearchOptions(bins=8, **common))
+    three = retrain(two.folder, data, tmp_path / "three", RetrainOptions(**common))
+    whole, table = anytime(
+        one.folder, data, tmp_path / "any", AnytimeOptions(**common), learned=[two.folder], budgets=[0.5]
+    )
     for result in (one, two, three, whole):
         assert type(powerbert.load(result.folder)[0]).__name__ == CLASSES[name]
         assert json.loads((result.folder / "run.json").read_text())["result"]["evaluation"]["rows"] == 12
     assert retention_of(powerbert.load(three.folder)[0]) == two.retention
     assert {row["rows"] for row in table} == {12}
+
+
+SST, STS = find_task("SST-2"), find_task("STS-B")
+
+
+@pytest.mark.parametrize(
+    ("names", "problem", "expected"),
+    [
+        (("negative", "positive"), None, True),
+        (("NEGATIVE", "POSITIVE"), None, True),  # as most published classifiers spell them
+        (("negative", "positive"), "multi_label_classification", False),
+        (("positive", "negative"), None, False),
+        (("LABEL_0", "LABEL_1"), None, False),
+        (("negative", "neutral", "positive"), None, False),
+    ],
+)
+def test_a_head_answers_a_task_of_the_same_labels_in_any_case(names, problem, expected):
+    model = tiny("bert", num_labels=len(names))
+    model.config.id2label, model.config.problem_type = dict(enumerate(names)), problem
+    assert has_head(model, SST) == expected
+
+
+def test_a_head_of_one_number_answers_a_regression_whether_it_says_so_or_not():
+    assert has_head(tiny("bert", num_labels=1), STS)
+    assert has_head(tiny("bert", num_labels=1, problem_type="regression"), STS)
+    assert not has_head(tiny("bert"), STS)
+
+
+def test_a_head_that_is_replaced_is_told_in_one_line_and_a_bare_encoder_is_not(tmp_path, caplog):
+    powerbert.save(tiny("bert"), tokenizer_for(), tmp_path / "nli")
+    model, _, headed = model_for(tmp_path / "nli", SST, seed=0)
+    assert not headed
+    assert model.config.id2label == {0: "negative", 1: "positive"}
+    assert len(caplog.messages) == 1
+    assert "negative, positive" in caplog.messages[0]
+    assert "LABEL_0, LABEL_1, LABEL_2" in caplog.messages[0]
+    model_for(pretrained(tmp_path / "encoder"), SST, seed=0)
+    assert len(caplog.messages) == 1
+
+
+def test_a_model_with_labels_in_capitals_keeps_its_head_and_their_names(tmp_path):
+    model = tiny("bert", num_labels=2)
+    model.config.id2label = {0: "NEGATIVE", 1: "POSITIVE"}
+    powerbert.save(model, tokenizer_for(), tmp_path / "sst")
+    found, _, headed = model_for(tmp_path / "sst", SST, seed=0)
+    assert headed
+    assert found.config.id2label == {0: "NEGATIVE", 1: "POSITIVE"}

@@ -17,13 +17,10 @@ import pytest
 import torch
 
 from powerbert.cli.demo import model_folder
+from powerbert.elimination.soft_extract import relative_mass
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.tasks.sampling import subset
-from powerbert.training.data import Data
-from powerbert.training.options import Options, SearchOptions
-from powerbert.training.retention_parameters import masses
-from powerbert.training.steps import Run, finetune, search
+from powerbert.training import Data, Options, SearchOptions, finetune, search
 
 ROWS, LENGTH, BATCH = 320, 32, 16
 LOW, HIGH = 0.03, 0.3
@@ -37,6 +34,7 @@ def learned(root: Path, data: Data, optimiser: str, weight: float, seed: int) ->
     options = SearchOptions(
         epochs=1,
         batch_size=BATCH,
+        accumulation=1,
         learning_rate=2e-4,
         seed=seed,
         regulariser=weight,
@@ -44,9 +42,9 @@ def learned(root: Path, data: Data, optimiser: str, weight: float, seed: int) ->
         retention_learning_rate=RATES[optimiser],
     )
     output = root / f"{optimiser}-{weight}"
-    search(Run("search", root / "fine-tuned", data, output, options, max_length=LENGTH))
+    search(root / "fine-tuned", data, output, options)
     table = json.loads((output / "retention_parameters.json").read_text())
-    return masses(torch.tensor(table), None).tolist()
+    return relative_mass(torch.tensor(table)).tolist()
 
 
 def response(root: Path, shared: Path, seed: int) -> dict[tuple[str, float], list[float]]:
@@ -54,9 +52,9 @@ def response(root: Path, shared: Path, seed: int) -> dict[tuple[str, float], lis
     task = find_task("SST-2")
     splits = task_data(shared / "data", task)
     rows = {"train": ROWS, "dev": 32}
-    data = Data.of(task, {name: subset(splits[name], count, seed) for name, count in rows.items()})
-    options = Options(epochs=2, batch_size=BATCH, learning_rate=2e-4, seed=seed)
-    finetune(Run("finetune", model_folder(), data, root / "fine-tuned", options, max_length=LENGTH))
+    data = Data.of(task, {name: splits[name].part(count, seed) for name, count in rows.items()}, LENGTH)
+    options = Options(epochs=2, batch_size=BATCH, accumulation=1, learning_rate=2e-4, seed=seed)
+    finetune(model_folder(), data, root / "fine-tuned", options)
     return {
         (optimiser, weight): learned(root, data, optimiser, weight, seed)
         for optimiser in RATES

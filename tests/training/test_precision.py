@@ -10,15 +10,14 @@ from runs import pretrained, small_data
 
 from powerbert.machine.child import BF16, survives
 from powerbert.modeling.storage import load
+from powerbert.training import Options, finetune
 from powerbert.training.evaluation import evaluate
-from powerbert.training.options import Options
-from powerbert.training.steps import Run, finetune
 
 
-def trained(folder, precision, tell=lambda line: None):
-    options = Options(epochs=1, batch_size=8, precision=precision)
-    run = Run("finetune", folder / "encoder", small_data(), folder / precision, options, tell=tell)
-    return load(finetune(run).folder)[0].state_dict()
+def trained(folder, precision):
+    options = Options(epochs=1, batch_size=8, accumulation=1, precision=precision)
+    made = finetune(folder / "encoder", small_data(), folder / precision, options)
+    return load(made.folder)[0].state_dict()
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +27,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_bf16_that_would_crash_is_replaced_by_fp32_and_told(folder, monkeypatch):
-    told = []
-    monkeypatch.setattr("powerbert.training.steps.survives", lambda code: False)
+def test_bf16_that_would_crash_is_replaced_by_fp32_and_told(folder, monkeypatch, caplog):
+    monkeypatch.setattr("powerbert.training.runner.survives", lambda code: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    replaced = trained(folder, "bf16", told.append)
-    assert any("bf16 does not run on this machine" in line for line in told)
+    replaced = trained(folder, "bf16")
+    assert sum("bf16 does not run on this machine" in line for line in caplog.messages) == 1
     plain = trained(folder, "fp32")  # the oracle: the same run in fp32
     assert all(torch.equal(replaced[name], plain[name]) for name in plain)
     asked = json.loads((folder / "bf16" / "run.json").read_text())["settings"]["options"]["precision"]
@@ -64,8 +62,7 @@ def test_what_is_reported_after_bf16_training_is_the_saved_model_in_fp32(tmp_pat
         "attention_mask": torch.ones(1, 5, dtype=torch.long),
     }
     pretrained(tmp_path / "encoder")
-    monkeypatch.setattr("powerbert.training.steps.evaluate", spy)
-    options = Options(epochs=1, batch_size=8, precision="bf16")
-    run = Run("finetune", tmp_path / "encoder", small_data(), tmp_path / "one", options)
-    saved, _ = load(finetune(run).folder)
+    monkeypatch.setattr("powerbert.training.runner.evaluate", spy)
+    options = Options(epochs=1, batch_size=8, accumulation=1, precision="bf16")
+    saved, _ = load(finetune(tmp_path / "encoder", small_data(), tmp_path / "one", options).folder)
     assert torch.equal(judged["logits"], saved(**probe).logits)

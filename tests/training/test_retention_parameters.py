@@ -7,54 +7,74 @@ import torch
 from models import batch_of, tiny
 
 from powerbert.modeling.apply import retention_of
-from powerbert.training.retention_parameters import (
-    NAME,
-    RetentionAdamW,
-    attach,
-    detach,
-    masses,
-    regulariser,
-)
+from powerbert.retention import RetentionConfiguration
+from powerbert.training.retention_parameters import CEILING, NAME, RetentionAdamW, RetentionParameters
 
 
-@pytest.mark.parametrize(("size", "max_length"), [(20, 20), (8, None)], ids=["absolute", "relative"])
-def test_attached_parameters_start_as_the_untouched_model_and_learn(size, max_length):
+def parameters(rows: list[list[float]], max_length: int | None = None) -> RetentionParameters:
+    """A model's r, set to these rows: one per encoder."""
+    r = RetentionParameters(tiny("bert", num_hidden_layers=len(rows)), len(rows[0]), max_length)
+    with torch.no_grad():
+        r.parameter.copy_(torch.tensor(rows))
+    return r
+
+
+@pytest.mark.parametrize("max_length", [20, None], ids=["absolute", "relative"])
+def test_attached_parameters_start_as_the_full_model_and_learn(max_length):
     model = tiny("albert")
     batch = batch_of([20, 9]) | {"labels": torch.tensor([0, 1])}
     with torch.no_grad():
-        untouched = model(**batch).logits
-    r = attach(model, 4, size, max_length)
-    assert dict(model.named_parameters())[NAME] is r
-    torch.testing.assert_close(model(**batch).logits.detach(), untouched, atol=1e-5, rtol=0)
+        full = model(**batch).logits
+    r = RetentionParameters(model, 8, max_length)
+    assert dict(model.named_parameters())[NAME] is r.parameter
+    assert r.parameter.shape == (4, max_length or 8)
+    torch.testing.assert_close(model(**batch).logits.detach(), full, atol=1e-5, rtol=0)
     model(**batch).loss.backward()
-    assert (r.grad[:3].abs().sum(dim=1) > 0).all()
-    assert r.grad[3].abs().sum() == 0  # the last encoder is read at CLS alone, which is never scaled
-    assert r.grad[:, 0].abs().sum() == 0 or max_length is None
-    detach(model)
+    grad = r.parameter.grad
+    assert (grad[:3].abs().sum(dim=1) > 0).all()
+    assert grad[3].abs().sum() == 0  # the last encoder is read at CLS alone, which is never scaled
+    assert grad[:, 0].abs().sum() == 0 or max_length is None
+    r.detach()
     assert retention_of(model) is None
+    assert NAME not in dict(model.named_parameters())
     with torch.no_grad():
-        assert torch.equal(model(**batch).logits, untouched)
+        assert torch.equal(model(**batch).logits, full)
 
 
 def test_masses_and_regulariser_are_the_papers():
-    r = torch.tensor([[1.0, 0.5, 0.5, 0.0], [1.0, 0.25, 0.25, 0.0]])
-    assert masses(r, 4).tolist() == [2.0, 1.5]
-    assert masses(r, None).tolist() == [0.5, 0.375]
-    assert float(regulariser(r, 4)) == 1 * 2.0 + 2 * 1.5
+    rows = [[1.0, 0.5, 0.5, 0.0], [1.0, 0.25, 0.25, 0.0]]
+    assert parameters(rows, 4).mass().tolist() == [2.0, 1.5]
+    assert parameters(rows).mass().tolist() == [0.5, 0.375]
+    assert float(parameters(rows, 4).regulariser().detach()) == 1 * 2.0 + 2 * 1.5
+
+
+def test_a_configuration_is_read_off_r_by_either_rule():
+    r = parameters([[1.0, 0.9, 0.5, 0.2], [1.0, 0.6, 0.4, 0.3]], 4)
+    assert r.to_configuration("half") == RetentionConfiguration.absolute((3, 2), 4)
+    assert r.to_configuration("mass") == RetentionConfiguration.absolute((3, 3), 4)  # ceil of 2.6 and 2.3
+    assert parameters([[1.0, 0.6, 0.4, 0.0]]).to_configuration("half").fractions == (0.5,)
+
+
+def test_r_counts_as_one_above_one_and_its_gradient_passes():
+    r = parameters([[2.0, 1.0, 0.5, 0.0]])
+    assert r.degrees().tolist() == [[1.0, 1.0, 0.5, 0.0]]
+    assert r.to_json() == [[1.0, 1.0, 0.5, 0.0]]
+    r.mass().sum().backward()
+    assert (r.parameter.grad == 0.25).all()
 
 
 def fallen(l1, weight, steps=50):
     """How far r of encoders 1 and 4 falls when only the regulariser pulls."""
-    r = torch.nn.Parameter(torch.ones(4, 8))
-    optimiser = RetentionAdamW([{"params": [r], "lr": 0.005, "weight_decay": 0.0, "l1": l1}])
+    r = RetentionParameters(tiny("bert"), 0, 8)
+    optimiser = RetentionAdamW([r.optimiser_group(0.005, l1)])
     for _ in range(steps):
         optimiser.zero_grad()
-        loss = (r * 0.0).sum()
+        loss = (r.parameter * 0.0).sum()
         if l1 is None:
-            loss = loss + weight * regulariser(r, 8)
+            loss = loss + weight * r.regulariser()
         loss.backward()
         optimiser.step()
-    fall = (1 - r[:, 1:]).mean(dim=1)
+    fall = (1 - r.parameter[:, 1:]).mean(dim=1)
     return float(fall[0].detach()), float(fall[3].detach())
 
 
@@ -70,10 +90,12 @@ def test_the_releases_adam_divides_lambda_and_j_away():
     assert high[0] == pytest.approx(low[0], rel=1e-2)
 
 
-def test_parameters_stay_in_the_unit_interval():
-    r = torch.nn.Parameter(torch.ones(2, 3))
-    optimiser = RetentionAdamW([{"params": [r], "lr": 5.0, "weight_decay": 0.0, "l1": 1.0}])
-    r.grad = torch.tensor([[1.0, -1.0, 0.0]] * 2)
+@pytest.mark.parametrize(("l1", "top"), [(None, 1.0), (0.0, CEILING), (0.03, CEILING)])
+def test_parameters_stay_between_zero_and_the_top_of_their_optimiser(l1, top):
+    """Long steps both ways: each bound is reached and held; as r all of it counts within [0, 1]."""
+    r = RetentionParameters(tiny("bert"), 3)
+    optimiser = RetentionAdamW([r.optimiser_group(5.0, l1)])
+    r.parameter.grad = torch.tensor([[1.0, -1.0, 0.0]] * 4)
     optimiser.step()
-    assert r.min() >= 0
-    assert r.max() <= 1
+    assert (r.parameter.min().item(), r.parameter.max().item()) == (0.0, top)
+    assert (r.degrees().min().item(), r.degrees().max().item()) == (0.0, 1.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,16 +15,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from datasets import Dataset
+from models import tiny
+from runs import pretrained, small_data, three_steps
 from safetensors.torch import load_file
+from texts import tokenizer_for
 
 import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
-from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import Run, finetune, retrain, search
-
-sys.path.insert(0, str(Path(__file__).parent))
-from runs import pretrained, small_data, three_steps
+from powerbert.tasks.readers import read_splits
+from powerbert.tasks.registry import own_task
+from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
+from powerbert.training.objectives import answer_distance
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +64,8 @@ def test_the_search_learns_a_configuration_and_retraining_uses_it(steps):
 
 @pytest.mark.parametrize("lengths", ["half", "mass"])
 def test_lengths_are_read_off_the_learned_r(steps, tmp_path, lengths):
-    options = SearchOptions(epochs=1, bins=8, batch_size=8, regulariser=0.1, lengths=lengths)
-    found = search(Run("search", steps / "one", small_data(), tmp_path / "two", options)).retention
+    options = SearchOptions(epochs=1, bins=8, batch_size=8, accumulation=1, regulariser=0.1, lengths=lengths)
+    found = search(steps / "one", small_data(), tmp_path / "two", options).retention
     learned = json.loads((tmp_path / "two" / "retention_parameters.json").read_text())
     assert all(0 <= r <= 1 for row in learned for r in row)
     least = 1.0
@@ -71,21 +76,21 @@ def test_lengths_are_read_off_the_learned_r(steps, tmp_path, lengths):
         assert share == pytest.approx(least, abs=2e-4)
 
 
-def test_the_same_command_again_does_nothing_and_another_is_refused(steps):
-    data, told = small_data(), []
-    options = Options(epochs=2, batch_size=8, seed=3, evaluations=3)
-    run = Run("finetune", steps / "pretrained", data, steps / "one", options, tell=told.append)
+def test_the_same_command_again_does_nothing_and_another_is_refused(steps, caplog):
+    data = small_data()
+    options = Options(epochs=2, batch_size=8, accumulation=1, seed=3, evaluations=3)
     before = (steps / "one" / "model.safetensors").stat().st_mtime_ns
-    assert finetune(run).skipped
-    assert "already complete" in told[-1]
+    with caplog.at_level("INFO", "powerbert.training"):
+        assert finetune(steps / "pretrained", data, steps / "one", options).skipped
+    assert "already complete" in caplog.messages[-1]
     assert (steps / "one" / "model.safetensors").stat().st_mtime_ns == before
-    other = Run("finetune", steps / "pretrained", data, steps / "one", Options(epochs=1))
     with pytest.raises(PowerBertError, match="another run"):
-        finetune(other)
+        finetune(steps / "pretrained", data, steps / "one", Options(epochs=1))
+    assert not list(steps.glob("*.partial"))
 
 
 def test_a_model_with_the_tasks_head_is_not_fine_tuned_again(steps, tmp_path):
-    result = finetune(Run("finetune", steps / "one", small_data(), tmp_path / "again", Options()))
+    result = finetune(steps / "one", small_data(), tmp_path / "again")
     assert result.skipped
     weights = [load_file(folder / "model.safetensors") for folder in (steps / "one", tmp_path / "again")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -94,17 +99,118 @@ def test_a_model_with_the_tasks_head_is_not_fine_tuned_again(steps, tmp_path):
 def test_steps_out_of_order_are_refused_in_one_line(steps, tmp_path):
     data = small_data()
     with pytest.raises(PowerBertError, match="finetune first"):
-        search(Run("search", steps / "pretrained", data, tmp_path / "a", SearchOptions()))
+        search(steps / "pretrained", data, tmp_path / "a")
     with pytest.raises(PowerBertError, match="search first"):
-        retrain(Run("retrain", steps / "one", data, tmp_path / "b", RetrainOptions()))
+        retrain(steps / "one", data, tmp_path / "b")
     assert not list(tmp_path.iterdir())
 
 
 def test_the_users_files_are_not_overwritten(steps, tmp_path):
-    (tmp_path / "notes.txt").write_text("precious")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "notes.txt").write_text("precious")
     with pytest.raises(PowerBertError, match="not empty"):
-        finetune(Run("finetune", steps / "pretrained", small_data(), tmp_path, Options()))
-    assert (tmp_path / "notes.txt").read_text() == "precious"
+        finetune(steps / "pretrained", small_data(), home)
+    assert (home / "notes.txt").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]  # nothing half-written beside it
+
+
+FAST = {"epochs": 1, "batch_size": 16}
+
+
+def teacher_of(folder):
+    return Path(json.loads((folder / "run.json").read_text())["settings"]["teacher"])
+
+
+def test_the_fine_tuned_model_teaches_through_any_number_of_retrainings(steps, tmp_path):
+    assert teacher_of(steps / "three") == steps / "one"
+    model = steps / "three"
+    for name in ("four", "five"):
+        model = retrain(model, small_data(), tmp_path / name, RetrainOptions(**FAST)).folder
+        assert teacher_of(model) == steps / "one"
+
+
+def test_a_fine_tuned_model_with_a_configuration_of_ones_own_teaches_itself(steps, tmp_path):
+    own = powerbert.RetentionConfiguration.relative((1.0, 0.8, 0.5, 0.25))
+    result = retrain(steps / "one", small_data(), tmp_path / "own", RetrainOptions(**FAST), retention=own)
+    assert result.retention == own
+    assert teacher_of(result.folder) == steps / "one"
+
+
+def other_labels(folder):
+    powerbert.save(tiny("bert"), tokenizer_for(), folder)  # three labels, the task has two
+    return {"teacher": folder}, "does not answer own.*LABEL_2.*no, yes.*--teacher"
+
+
+def other_vocabulary(folder):
+    tokenizer = tokenizer_for()
+    tokenizer.add_tokens(["another"])
+    powerbert.save(powerbert.load(folder.parent / "one")[0], tokenizer, folder)
+    return {"teacher": folder}, "same vocabulary"
+
+
+def no_head(folder):
+    return {"teacher": pretrained(folder)}, "does not answer own"
+
+
+def no_record(folder):
+    model, tokenizer = powerbert.load(folder.parent / "two")
+    powerbert.save(model, tokenizer, folder)
+    return {"model": folder}, "which fine-tuned model teaches"
+
+
+def fine_tuned_model_gone(folder):
+    shutil.copytree(folder.parent / "two", folder)
+    record = json.loads((folder / "run.json").read_text())
+    record["settings"]["model"] = str(folder / "gone")
+    (folder / "run.json").write_text(json.dumps(record))
+    return {"model": folder}, "is not there.*--teacher"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [other_labels, other_vocabulary, no_head, no_record, fine_tuned_model_gone],
+    ids=lambda c: c.__name__,
+)
+def test_a_teacher_that_cannot_teach_is_refused_in_one_line_before_anything_is_written(steps, tmp_path, case):
+    given, expected = case(steps / case.__name__)
+    model = given.pop("model", steps / "two")
+    with pytest.raises(PowerBertError, match=expected):
+        retrain(model, small_data(), tmp_path / "three", RetrainOptions(**FAST), **given)
+    assert not list(tmp_path.iterdir())
+    retrain(model, small_data(), tmp_path / "three", RetrainOptions(**FAST), teacher=steps / "one")
+
+
+def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(tmp_path, monkeypatch):
+    """Cross-encoders are published with `problem_type` null. Oracle: the squared distance of the answers."""
+    seen = []
+
+    def spy(logits, answers, task, temperature):
+        seen.append(float(((logits - answers) ** 2).mean().detach()))
+        return answer_distance(logits, answers, task, temperature)
+
+    monkeypatch.setattr("powerbert.training.objectives.answer_distance", spy)
+    rows = Dataset.from_list([{"text": f"the film {i}", "label": float(i % 5)} for i in range(16)])
+    task, splits = read_splits({"train": rows, "dev": rows}, own_task("text", kind="regression"))
+    model = tiny("bert", num_labels=1)
+    powerbert.save(model, tokenizer_for(), tmp_path / "cross")
+    own = powerbert.RetentionConfiguration.relative((1.0, 0.5, 0.25, 0.25))
+    retrain(
+        *(tmp_path / "cross", Data.of(task, splits), tmp_path / "own"),
+        RetrainOptions(epochs=2, batch_size=8, accumulation=1),
+        retention=own,
+    )
+    assert seen
+    assert all(distance > 0 for distance in seen)
+
+
+def test_the_estimate_comes_before_the_end_on_one_line(steps, tmp_path, caplog):
+    options = Options(epochs=3, batch_size=8, accumulation=2)
+    with caplog.at_level("INFO", "powerbert.training"):
+        finetune(steps / "pretrained", small_data(), tmp_path / "one", options)
+    told = [line for line in caplog.messages if "about" in line]
+    assert len(told) == 1
+    assert re.fullmatch(r"48 rows, 9 steps of 16 inputs: about \d+ s left", told[0])
 
 
 def start(root):

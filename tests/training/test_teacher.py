@@ -6,7 +6,7 @@ from runs import small_data
 from texts import tokenizer_for
 
 from powerbert.tasks.encoding import encode_split
-from powerbert.text.collator import Collator
+from powerbert.text.batches import Collator
 from powerbert.training.teacher import with_answers
 
 

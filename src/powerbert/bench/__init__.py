@@ -1,1 +1,1 @@
-"""The honest benchmark: arms interleaved in one run, against the best unpruned one."""
+"""The honest benchmark: arms interleaved in one run, against the best of the full model."""

@@ -11,23 +11,35 @@ from typing import Any, Self
 
 import numpy
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from powerbert.bench.work import flops
+from powerbert.engines.answers import tokenise_for
 from powerbert.engines.engine import Answer, Batch, Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.export.graph import limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.write import export
-from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
+from powerbert.modeling.apply import encoders_of, remove, retention_of, unpad, word_vectors
+from powerbert.modeling.limits import limits_of
+from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
-from powerbert.text.batches import Row, Text, collate, plan, tokenise
+from powerbert.text.batches import collate, length_order
+from powerbert.text.tokenise import Row, Text, check_texts
 
 STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
-MODELS = ("unpruned", "eliminated", "truncated")
+MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-CALIBRATION = 256
+SCALING_TEXTS = 64
 """Texts from which int8 takes its scales; speed does not depend on them."""
+EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
+"""Engines that run an exported graph, and the package that each needs."""
+
+
+def own_feed(engine: str) -> str:
+    """The feed with which an engine is at its best; stock transformers is run as everybody runs it."""
+    return {STOCK: "dynamic", TorchEngine.name: "packed"}.get(engine, "sorted")
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class Arm:
     """One way to answer all texts."""
 
     model: str
-    """unpruned; eliminated; or truncated: unpruned on texts cut to the eliminated model's mean length."""
+    """full; eliminated; or truncated: full on texts cut to the eliminated model's mean length."""
     feed: str
     """fixed: padded to N, PAD computed like words, as the paper measures; dynamic: padded to the longest of
     a batch, in the order given; sorted: batches of like length; packed: the same without computing PAD."""
@@ -59,6 +71,7 @@ class Stock(Engine):
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = remove(model), tokenizer
         self.limits, self.labels = limits_of(model, tokenizer), model.config.id2label
+        self.problem_type, self.retention, self.encoders = model.config.problem_type, None, encoders_of(model)
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
@@ -72,11 +85,11 @@ class Stock(Engine):
         return Answer(logits.numpy(), [()] * len(logits) if retained else None)
 
 
-class Field:
+class Workbench:
     """Engines of both models, opened once, and the batches of every feed."""
 
     def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
-        self.folder, self.work, self.texts, self.max_length = folder, work, list(texts), max_length
+        self.folder, self.work, self.texts = folder, work, list(texts)
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         self.programs: dict[bool, Any] = {}
         model, self.tokenizer = load(folder)
@@ -84,8 +97,10 @@ class Field:
         # To count on, not to time: the engines have their own copies, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, bool, int], int] = {}
-        rows = tokenise(Stock(self.models[False], self.tokenizer), self.texts)
-        self.rows = [{name: ids[:max_length] for name, ids in row.items()} for row in rows]
+        check_texts(self.texts)
+        stock = Stock(self.models[False], self.tokenizer)
+        self.max_length = min(max_length, stock.limits.longest)
+        self.rows = tokenise_for(stock, self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
     def engine(self, arm: Arm) -> Engine:
@@ -103,10 +118,10 @@ class Field:
             remove(model)
         if engine == TorchEngine.name:
             return TorchEngine(model, tokenizer, unpadded=packed)
-        target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'unpruned'}"
+        target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
         if eliminated not in self.programs:  # tracing is what takes long
             self.programs[eliminated] = trace(model, limits_of(model, tokenizer))
-        program, texts = self.programs[eliminated], self.texts[:CALIBRATION]
+        program, texts = self.programs[eliminated], self.texts[:SCALING_TEXTS]
         export(model, tokenizer, target, engine, precision, calibration=texts, program=program)
         return ENGINES[engine].load(target, precision, None)  # as asked, even where it is slower
 
@@ -124,7 +139,7 @@ class Field:
 
         return once
 
-    def of_length(self, length: int, inputs: int) -> Field:
+    def of_length(self, length: int, inputs: int) -> Workbench:
         """The same engines with inputs of exactly this length, made of the words of the texts."""
         words = [i for row in self.rows for i in row["input_ids"][1:-1]]
         cls, sep = self.rows[0]["input_ids"][0], self.rows[0]["input_ids"][-1]
@@ -151,10 +166,11 @@ class Field:
             yield _filled(batch, self.max_length, pad) if arm.feed == "fixed" else batch
 
     def _parts(self, arm: Arm, rows: list[Row]) -> list[list[int]]:
+        """Batches of as many rows as the arm says, but for the last."""
+        order = list(range(len(rows)))
         if arm.feed in ("sorted", "packed"):
-            lengths = [len(row["input_ids"]) for row in rows]
-            return plan(lengths, budget=arm.batch * self.max_length, most=arm.batch)
-        return [list(range(len(rows)))[at : at + arm.batch] for at in range(0, len(rows), arm.batch)]
+            order = length_order([len(row["input_ids"]) for row in rows])
+        return [order[at : at + arm.batch] for at in range(0, len(order), arm.batch)]
 
     def word_vectors(self, arm: Arm) -> int:
         """Word-vectors over all encoders; PAD counts only where it is computed like words."""
@@ -173,7 +189,7 @@ class Field:
         return total
 
     def _flops(self, eliminated: bool, packed: bool, length: int) -> int:
-        """Of one input; packed, even the unpruned model computes CLS alone at the end."""
+        """Of one input; packed, even the full model computes CLS alone at the end."""
         key = eliminated, packed, length
         if key not in self.counted:
             model = self.models[eliminated]
@@ -183,7 +199,7 @@ class Field:
         return self.counted[key]
 
     def _share(self) -> float:
-        """Share of the unpruned model's word-vectors that the eliminated one processes."""
+        """Share of the full model's word-vectors that the eliminated one processes."""
         if self.retention is None:
             return 1.0
         spent = sum(self.retention.total(length) for length in self.lengths)
@@ -207,3 +223,17 @@ def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:
         wide[:, : rows.shape[1]] = rows if name != "attention_mask" else 1
         filled[name] = wide
     return filled
+
+
+@torch.inference_mode()
+def flops(model: Any, rows: int, length: int) -> int:
+    """Floating-point operations of the matrix products on a full batch (rows, length), as torch runs it.
+
+    Measured, not derived: the model runs once on its plain layers, with attention in parts that can be
+    counted (the fused kernel and packed layers do the same products).
+    """
+    words = torch.ones(rows, length, dtype=torch.long)
+    counter = FlopCounterMode(display=False)
+    with counter, sdpa_kernel(SDPBackend.MATH):
+        unpack(model)(input_ids=words, attention_mask=torch.ones_like(words))
+    return int(counter.get_total_flops())

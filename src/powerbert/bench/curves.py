@@ -1,50 +1,57 @@
-"""Cost against length and against batch size."""
+"""Cost against length and against batch size, and the paper's own protocol.
+
+Paper: Comparison to BERT
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from powerbert.bench.arms import STOCK, Arm, Field
-from powerbert.bench.measure import interleave, ratio
+from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
+from powerbert.bench.measure import Rounds, interleave, ratio
 from powerbert.engines.torch_engine import TorchEngine
 
-LENGTHS = (32, 64, 128, 256, 512)
-BATCHES = (1, 2, 4, 8, 16, 32)
-BATCH, LENGTH = 8, 128
-ROWS, MOST = 4096, 16
+LENGTHS_MEASURED = (32, 64, 128, 256, 512)
+BATCHES_MEASURED = (1, 2, 4, 8, 16, 32)
+BATCH_OF_LENGTHS, LENGTH_OF_BATCHES = 8, 128
+WORDS, MOST_TURNS = 4096, 16
 """Word-vectors of a batch that is timed `rounds` times; a smaller one more often, up to so many times."""
+PAPER_BATCH = 128
 
 Engines = Sequence[tuple[str, str]]
 
 
-def by_length(field: Field, engines: Engines, rounds: int, longest: int) -> list[dict[str, Any]]:
-    """Milliseconds per input at each length, one batch of eight."""
-    lengths = [length for length in LENGTHS if length <= longest]
-    return [point for length in lengths for point in _points(field, engines, rounds, length, BATCH)]
+def curves(
+    bench: Workbench, engines: Engines, rounds: int, longest: int, progress: Callable[..., Any] = list
+) -> dict[str, list[dict[str, Any]]]:
+    """Milliseconds per input at each length in batches of 8, and at each batch size with 128 words."""
+    shapes = [("by_length", length, BATCH_OF_LENGTHS) for length in LENGTHS_MEASURED if length <= longest]
+    shapes += [("by_batch", min(LENGTH_OF_BATCHES, longest), batch) for batch in BATCHES_MEASURED]
+    found: dict[str, list[dict[str, Any]]] = {"by_length": [], "by_batch": []}
+    for curve, length, batch in progress(shapes):
+        found[curve] += _points(bench, engines, rounds, length, batch)
+    return found
 
 
-def by_batch(field: Field, engines: Engines, rounds: int, longest: int) -> list[dict[str, Any]]:
-    """Milliseconds per input at each batch size, inputs of 128 words."""
-    length = min(LENGTH, longest)
-    return [point for batch in BATCHES for point in _points(field, engines, rounds, length, batch)]
-
-
-def _points(field: Field, engines: Engines, rounds: int, length: int, batch: int) -> Iterable[dict[str, Any]]:
+def _points(
+    bench: Workbench, engines: Engines, rounds: int, length: int, batch: int
+) -> Iterator[dict[str, Any]]:
     """Both models in every engine, in turn, on one batch of inputs of one length."""
-    inputs = field.of_length(length, batch)
+    inputs = bench.of_length(length, batch)
     pairs = [
-        tuple(_arm(model, engine, precision, batch) for model in ("unpruned", "eliminated"))
+        tuple(Arm(model, own_feed(engine), engine, precision, batch) for model in ("full", "eliminated"))
         for engine, precision in engines
     ]
-    arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "unpruned"]
-    turns = rounds * max(1, min(MOST, ROWS // (length * batch)))
+    arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "full"]
+    turns = rounds * max(1, min(MOST_TURNS, WORDS // (length * batch)))
     timings = interleave({arm.name: inputs.run(arm) for arm in arms}, turns)
     stock = next((timings[arm.name] for arm in arms if arm.engine == STOCK), None)
     for before, after in pairs:
         shape = {"engine": before.engine, "precision": before.precision, "length": length, "batch": batch}
         slow, fast = timings[before.name], timings.get(after.name)
-        yield shape | {"model": "unpruned", "ms_per_input": 1e3 * slow.median / batch}
+        yield shape | {"model": "full", "ms_per_input": 1e3 * slow.median / batch}
         if fast is not None:
             speed_up, work = ratio(slow, fast), inputs.flops(before) / inputs.flops(after)
             yield shape | {
@@ -57,6 +64,20 @@ def _points(field: Field, engines: Engines, rounds: int, length: int, batch: int
             }
 
 
-def _arm(model: str, engine: str, precision: str, batch: int) -> Arm:
-    # Inputs of one length have no PAD; in torch the packed feed is the engine as users have it.
-    return Arm(model, "packed" if engine == TorchEngine.name else "sorted", engine, precision, batch)
+def paper_protocol(bench: Workbench, runs: int, progress: Rounds = list) -> dict[str, Any]:
+    """Times as fast as stock transformers when both are measured as the paper does; figures for JSON.
+
+    Batches of 128, padded to N, PAD computed like words, the mean of 100 runs.
+    """
+    inputs = bench.of_length(bench.max_length, PAPER_BATCH)
+    before = Arm("full", "fixed", STOCK, "fp32", PAPER_BATCH)
+    after = Arm("eliminated", "fixed", TorchEngine.name, "fp32", PAPER_BATCH)
+    timings = interleave({arm.name: inputs.run(arm) for arm in (before, after)}, runs, progress=progress)
+    means = {name: statistics.mean(timing.wall) for name, timing in timings.items()}
+    return {
+        "batch": PAPER_BATCH,
+        "length": bench.max_length,
+        "runs": runs,
+        "mean_seconds": means,
+        "ratio": means[before.name] / means[after.name],
+    }

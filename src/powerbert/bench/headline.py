@@ -13,23 +13,23 @@ def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:
     """For each precision, the best eliminated arm against the baselines, the hardest first."""
     rows = []
     for precision in dict.fromkeys(arm.precision for arm in timings):
-        best = fastest(timings, _eliminated(timings, precision))
+        best = _fastest(timings, _eliminated(timings, precision))
         if best is None:
             continue
-        answering = [arm for arm in _unpruned(timings) if arm.feed != "fixed"]
+        answering = [arm for arm in _full(timings) if arm.feed != "fixed"]
         baselines = {
-            f"best unpruned arm in {precision}": [a for a in answering if a.precision == precision],
-            "best unpruned arm in any precision": answering,
+            f"best full arm in {precision}": [a for a in answering if a.precision == precision],
+            "best full arm in any precision": answering,
             "stock transformers, batches padded to their longest": [
-                a for a in _unpruned(timings) if (a.engine, a.feed) == (STOCK, "dynamic")
+                a for a in _full(timings) if (a.engine, a.feed) == (STOCK, "dynamic")
             ],
             "stock transformers, padded to N": [
-                a for a in _unpruned(timings) if (a.engine, a.feed) == (STOCK, "fixed")
+                a for a in _full(timings) if (a.engine, a.feed) == (STOCK, "fixed")
             ],
             "best truncated arm": [a for a in timings if a.model == "truncated" and a.precision == precision],
         }
         for name, arms in baselines.items():
-            baseline = fastest(timings, arms)
+            baseline = _fastest(timings, arms)
             if baseline is not None:
                 rows.append(
                     {
@@ -43,7 +43,7 @@ def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:
     return rows
 
 
-def fastest(timings: Mapping[Arm, Timing], arms: Iterable[Arm]) -> Arm | None:
+def _fastest(timings: Mapping[Arm, Timing], arms: Iterable[Arm]) -> Arm | None:
     """The arm with the least median, if there is any."""
     return min(arms, key=lambda arm: timings[arm].median, default=None)
 
@@ -53,5 +53,5 @@ def _eliminated(timings: Mapping[Arm, Timing], precision: str) -> list[Arm]:
     return [a for a in timings if a.model == "eliminated" and a.precision == precision and a.feed != "fixed"]
 
 
-def _unpruned(timings: Mapping[Arm, Timing]) -> list[Arm]:
-    return [arm for arm in timings if arm.model == "unpruned"]
+def _full(timings: Mapping[Arm, Timing]) -> list[Arm]:
+    return [arm for arm in timings if arm.model == "full"]

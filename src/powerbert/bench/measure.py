@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 QUICK = 0.25
 """Seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice."""
 
+Rounds = Callable[[Sequence[int]], Iterable[int]]
+"""What shows a person how far the rounds are."""
+
 
 @dataclass
 class Timing:
@@ -38,7 +41,7 @@ def interleave(
     rounds: int,
     *,
     seed: int = 0,
-    progress: Callable[[Sequence[int]], Iterable[int]] = list,
+    progress: Rounds = list,
 ) -> dict[str, Timing]:
     """Run every arm once per round, in an order drawn anew; one more round at the start is not counted."""
     timings = {name: Timing() for name in arms}

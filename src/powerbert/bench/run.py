@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from powerbert.bench.arms import MODELS, STOCK, Arm, Field
+from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
 from powerbert.bench.headline import headline
-from powerbert.bench.measure import Timing, interleave, p95
+from powerbert.bench.measure import Rounds, Timing, interleave, p95
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import Watch, machine
 from powerbert.machine.memory import extra_megabytes
 from powerbert.machine.peak import peaks
 
-Progress = Callable[[Sequence[int]], Iterable[int]]
 
-
-def choose(
+def choose_arms(
     engines: Sequence[tuple[str, str]], batches: Sequence[int], feeds: Sequence[str], eliminates: bool
 ) -> list[Arm]:
-    """All arms of these engines with their precisions, batch sizes and feeds.
+    """All arms of these engines with their precisions, batch sizes and feeds; without feeds, each its own.
 
-    Stock transformers runs the unpruned model only, and a model that eliminates nothing has no other arm.
+    Stock transformers runs the full model only, and a model that eliminates nothing has no other arm.
     """
     arms = []
     for engine, precision in engines:
-        models = ("unpruned",) if engine == STOCK or not eliminates else MODELS
+        models = ("full",) if engine == STOCK or not eliminates else MODELS
         for model in models:
-            for feed in feeds:
+            for feed in feeds or (own_feed(engine),):
                 if model == "truncated" and feed != "sorted":
                     continue  # the easiest of the baselines needs no second way to be fed
                 if feed == "packed" and engine != TorchEngine.name:
@@ -39,9 +37,11 @@ def choose(
     return arms
 
 
-def bench(field: Field, arms: Sequence[Arm], rounds: int, progress: Progress = list) -> dict[str, Any]:
+def measure_arms(
+    bench: Workbench, arms: Sequence[Arm], rounds: int, progress: Rounds = list
+) -> dict[str, Any]:
     """Measure the arms in one run; figures for JSON."""
-    runs = {arm: field.run(arm) for arm in arms}
+    runs = {arm: bench.run(arm) for arm in arms}
     latencies: dict[Arm, list[float]] = {arm: [] for arm in arms}
 
     def timed(arm: Arm) -> Callable[[], object]:
@@ -54,14 +54,14 @@ def bench(field: Field, arms: Sequence[Arm], rounds: int, progress: Progress = l
     # Twice, for the arms may run while the machine is faster than it was before them.
     limits = {precision: max(rate, before.get(precision, rate)) for precision, rate in peaks().items()}
     described = [
-        _describe(field, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
+        _describe(bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
         for arm in arms
     ]
     return {
         "machine": machine() | {"threads": torch.get_num_threads(), "peak_gflops": limits},
-        "texts": len(field.texts),
-        "mean_length": statistics.mean(field.lengths),
-        "max_length": field.max_length,
+        "texts": len(bench.texts),
+        "mean_length": statistics.mean(bench.lengths),
+        "max_length": bench.max_length,
         "rounds": rounds,
         "warning": warning,
         "headline": headline(timings),
@@ -70,14 +70,14 @@ def bench(field: Field, arms: Sequence[Arm], rounds: int, progress: Progress = l
 
 
 def _describe(
-    field: Field,
+    bench: Workbench,
     arm: Arm,
     timing: Timing,
     latencies: Sequence[float],
     limits: dict[str, float],
     memory: float | None,
 ) -> dict[str, Any]:
-    gflop = field.flops(arm) / 1e9
+    gflop = bench.flops(arm) / 1e9
     return {
         "arm": arm.name,
         "model": arm.model,
@@ -89,8 +89,8 @@ def _describe(
         "cpu_seconds": statistics.median(timing.cpu),
         "spread": timing.spread,
         "p95_ms": 1e3 * p95(latencies),
-        "inputs_per_second": len(field.texts) / timing.median,
-        "word_vectors": field.word_vectors(arm),
+        "inputs_per_second": len(bench.texts) / timing.median,
+        "word_vectors": bench.word_vectors(arm),
         "gflop": gflop,
         "share_of_peak": gflop / timing.median / limits[arm.precision] if arm.precision in limits else None,
         "extra_memory_mb": memory,

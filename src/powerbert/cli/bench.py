@@ -3,57 +3,48 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from powerbert.bench.arms import FEEDS, STOCK, Field, Stock
-from powerbert.bench.curves import by_batch, by_length
-from powerbert.bench.protocol import paper_protocol
-from powerbert.bench.run import bench as measure
-from powerbert.bench.run import choose
-from powerbert.cli.data import existing_folder
-from powerbert.cli.groups import BenchFlags
+from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
+from powerbert.bench.curves import curves, paper_protocol
+from powerbert.bench.run import choose_arms, measure_arms
+from powerbert.cli.data import existing_folder, read_rows, task_of
+from powerbert.cli.groups import BenchFlags, Columns
 from powerbert.cli.output import note, progress, show, working, write_bytes, write_json
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
 from powerbert.machine.verdicts import hold_isa, probe
 from powerbert.report.bench_picture import bench_picture
-from powerbert.report.bench_table import arms_table, efficiency_table, headline_table
+from powerbert.report.tables import arms_table, efficiency_table, headline_table
+from powerbert.tasks.encoding import texts_of
+from powerbert.text.tokenise import Text
 
-PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino"}
+PADDED_TO = 128
+"""N, unless the user says so."""
+LONGEST = 512
+"""Words of the longest inputs of the curves."""
 
 
-def bench(asked: BenchFlags) -> None:
+def bench(asked: BenchFlags, columns: Columns) -> None:
     """Measure elimination against the best that the machine does without it."""
-    folder, texts = existing_folder(asked.model), _texts(asked)
-    engines, batches, feeds = _engines(asked), _numbers(asked.batches), _feeds(asked)
+    folder, feeds, engines = existing_folder(asked.model), _feeds(asked), _engines(asked)
+    texts = _texts(asked, columns)
     with tempfile.TemporaryDirectory() as temporary:
-        with working("loading and exporting"):
-            field = Field(folder, Path(temporary), texts, asked.max_length)
-            if asked.paper and field.retention is None:
-                raise PowerBertError(
-                    "--paper compares with a model that eliminates",
-                    got=f"{asked.model} without a retention configuration",
-                    remedy="give the folder of a search or a re-training",
-                )
-            arms = choose(engines, batches, feeds, field.retention is not None)
-            for arm in arms:
-                field.engine(arm)
-        figures = measure(field, arms, asked.rounds, progress)
-        if asked.shows:
-            show(arms_table(figures))
-            if asked.json is not None and (asked.curves or asked.paper):
-                write_json(asked.json, figures)  # what follows takes long and may be interrupted
-        if asked.curves:
-            longest = min(512, *(field.engine(arm).limits.longest for arm in arms))
-            with working("measuring cost against length and batch size"):
-                figures["by_length"] = by_length(field, engines, asked.rounds, longest)
-                figures["by_batch"] = by_batch(field, engines, asked.rounds, longest)
-        if asked.paper:
-            figures["paper"] = paper_protocol(field, asked.paper, progress)
+        workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO)
+        if asked.paper and workbench.retention is None:
+            raise PowerBertError(
+                "--paper compares with a model that eliminates",
+                got=f"{asked.model} without a retention configuration",
+                remedy="give the folder of a search or a re-training",
+            )
+        arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
+        figures = _measure(asked, workbench, arms, engines)
     if asked.shows:
         show(headline_table(figures))
-        if asked.curves and field.retention is not None:
+        if asked.curves and workbench.retention is not None:
             show(efficiency_table(figures))
     if figures["warning"]:
         note(f"warning: {figures['warning']}")
@@ -64,12 +55,46 @@ def bench(asked: BenchFlags) -> None:
         write_json(asked.json, figures)
 
 
-def _texts(asked: BenchFlags) -> list[str | tuple[str, str]]:
+def _measure(
+    asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """All that was asked for; figures for JSON."""
+    graphs = {
+        (arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED
+    }
+    if graphs:
+        note(f"exporting {len(graphs)} graphs first")
+    for arm in progress(arms):
+        workbench.engine(arm)
+    rounds = asked.rounds or (5 if asked.thorough else 3)
+    what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
+    figures = measure_arms(workbench, arms, rounds, partial(progress, what=what))
+    if asked.shows:
+        show(arms_table(figures))
+    if asked.json is not None and asked.shows and (asked.curves or asked.paper):
+        write_json(asked.json, figures)  # what follows takes long and may be interrupted
+    if asked.curves:
+        longest = min(LONGEST, *(workbench.engine(arm).limits.longest for arm in arms))
+        shown = partial(progress, what="cost against length and batch size")
+        figures |= curves(workbench, engines, rounds, longest, shown)
+    if asked.paper:
+        shown = partial(progress, what=f"{asked.paper} runs as the paper measures")
+        figures["paper"] = paper_protocol(workbench, asked.paper, shown)
+    return figures
+
+
+def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
+    """At most --inputs texts of the file."""
+    if asked.data is not None:
+        task = task_of(columns, data=asked.data)
+        if task.kind == "multiple-choice":
+            raise PowerBertError("bench measures sequence classifiers", got=task.name)
+        return texts_of(read_rows(asked, columns, task, "dev", labelled=False).dataset[:])
     try:
-        lines = Path(asked.texts).read_text(encoding="utf-8").splitlines()
+        lines = Path(asked.texts or "").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise PowerBertError("--texts cannot be read", got=asked.texts, rule=str(error)) from error
-    texts: list[str | tuple[str, str]] = []
+    texts: list[Text] = []
     for line in [line for line in lines if line.strip()][: asked.inputs]:
         first, tab, second = line.partition("\t")
         texts.append((first, second) if tab else line)
@@ -81,7 +106,7 @@ def _texts(asked: BenchFlags) -> list[str | tuple[str, str]]:
 def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
-    installed = [name for name in known if name not in PACKAGES or find_spec(PACKAGES[name])]
+    installed = [name for name in known if name not in EXPORTED or find_spec(EXPORTED[name])]
     names = asked.engines.split(",") if asked.engines else installed
     if unknown := [name for name in names if name not in known]:
         raise PowerBertError("unknown engine", got=unknown[0], rule="one of " + ", ".join(known))
@@ -93,7 +118,7 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
 
 
 def _runs(engine: str, precision: str) -> bool:
-    """Whether this machine survives it; what does not is told and left out."""
+    """Whether this machine survives it; what does not is named and left out."""
     if precision == "fp32":
         return True
     with working(f"trying {engine} in {precision}"):
@@ -105,14 +130,8 @@ def _runs(engine: str, precision: str) -> bool:
 
 
 def _feeds(asked: BenchFlags) -> list[str]:
-    feeds = asked.feeds.split(",")
+    """The feeds that were named, or none: then each engine has its own."""
+    feeds = asked.feeds.split(",") if asked.feeds else list(FEEDS) if asked.thorough else []
     if unknown := [feed for feed in feeds if feed not in FEEDS]:
         raise PowerBertError("unknown feed", got=unknown[0], rule="one of " + ", ".join(FEEDS))
     return feeds
-
-
-def _numbers(text: str) -> list[int]:
-    words = text.split(",")
-    if not all(word.strip().isdigit() and int(word) > 0 for word in words):
-        raise PowerBertError("--batches is a list of numbers", got=text, remedy="write for instance 1,8,32")
-    return [int(word) for word in words]

@@ -182,11 +182,11 @@ COMMANDS = (
     Command(
         "bench",
         "bench",
-        (BenchFlags,),
+        (BenchFlags, Columns),
         """Measure elimination against the best that the machine does without it.
 
-        All arms run in turn in one run. The headline is the ratio to the best full arm of the same
-        precision, then of any precision, then to stock transformers, then to the paper's padding to N.
+        All arms run in turn in one run, and it says beforehand how long that will take. The headline is the
+        ratio to the best full arm of the same precision, then of any precision, then to stock transformers.
 
         Example:
 

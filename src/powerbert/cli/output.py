@@ -7,13 +7,15 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import track
+from tqdm import tqdm
 
 from powerbert.errors import PowerBertError
 
@@ -47,10 +49,29 @@ def working(message: str) -> Iterator[None]:
         yield
 
 
-def progress(parts: Iterable[Part]) -> Iterable[Part]:
-    """Show a bar with the time left, on a terminal, while something goes through its parts."""
-    parts = list(parts)
-    return track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
+    """Show a bar with the time left, on a terminal, while something goes through its parts.
+
+    what: is said with the time that all of it will take, once the first of like parts is done.
+    """
+    parts, start = list(parts), time.perf_counter()
+    bar = track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
+    for done, part in enumerate(bar):
+        if done == 1 and what is not None:
+            note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
+        yield part
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, in words that are no more exact than an estimate is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def bar(total: int | None, unit: str) -> tqdm[Any]:
+    """A bar with the time left and the rate, on standard error where that is a terminal."""
+    return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
 
 
 def check_target(target: str, flag: str) -> None:
@@ -93,29 +114,55 @@ def write_bytes(target: str, content: bytes, flag: str) -> None:
         return
     check_target(target, flag)
     path = Path(target).resolve()  # through a symbolic link, which stays one
-    try:
+    with _problem(target, flag):
         if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
             path.write_bytes(content)
         else:
-            _replace(path, content)
-    except OSError as error:
-        raise PowerBertError(
-            f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
-        ) from error
+            with _staged(path) as staging:
+                staging.write_bytes(content)
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
+@contextmanager
+def writing(target: str, flag: str) -> Iterator[TextIO]:
+    """A text file written little by little that appears whole, or not at all; "-" is standard output."""
+    if target == STANDARD_OUTPUT:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    check_target(target, flag)
+    path = Path(target).resolve()
+    with _problem(target, flag):
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="") as file:
+                yield file
+        else:
+            with _staged(path) as staging, staging.open("x", encoding="utf-8", newline="") as file:
+                yield file
+
+
+@contextmanager
+def _staged(path: Path) -> Iterator[Path]:
+    """A name beside the target, renamed at the end, so that no reader ever sees half a file."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     staging = path.parent / f".powerbert-{secrets.token_hex(8)}"
     try:
-        with staging.open("xb") as file:
-            file.write(content)
+        yield staging
         if mode is not None:
             staging.chmod(mode)
         staging.replace(path)
     finally:
         staging.unlink(missing_ok=True)
+
+
+@contextmanager
+def _problem(target: str, flag: str) -> Iterator[None]:
+    """An error of the disk in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise PowerBertError(
+            f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
+        ) from error
 
 
 def _notes() -> Console:

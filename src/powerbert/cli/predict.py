@@ -1,76 +1,142 @@
-"""`powerbert predict`: answers for unlabelled data, and GLUE's submission files."""
+"""`powerbert predict`: answers to a file of any size, and GLUE's submission files."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy
-from datasets import Dataset
 from numpy.typing import NDArray
 
-from powerbert.cli.evaluate import opened
+from powerbert.cli.data import is_task_folder, open_model, read_rows
 from powerbert.cli.groups import Columns, PredictFlags
-from powerbert.cli.output import note, progress, write_text
+from powerbert.cli.output import bar, note, write_text, writing
+from powerbert.engines.answers import ahead, answer_rows, windows
+from powerbert.engines.engine import Engine
 from powerbert.errors import DataError, PowerBertError
-from powerbert.tasks.provenance import notes_of
+from powerbert.tasks.encoding import encode_rows
+from powerbert.tasks.readers import stream_rows
 from powerbert.tasks.submission import submission
-from powerbert.tasks.task import Task
-from powerbert.training.data import Data, encode
-from powerbert.training.evaluation import answers, logits_of
-from powerbert.training.record import trained_length
+from powerbert.tasks.task import Split, Task
+from powerbert.text.answers import function_of, ranked, scores
+from powerbert.text.tokenise import Row
+from powerbert.training.evaluation import answers
+
+WINDOW = 4096
+"""Rows that are held and sorted by length at a time; the next ones are tokenised meanwhile."""
+
+Texts = tuple[int, dict[str, Any]]
+"""The line or row of the source, and its texts by the task's names."""
+Record = dict[str, Any]
+"""A line of the output."""
 
 
 def predict(asked: PredictFlags, columns: Columns) -> None:
     """Answer every row of a file."""
-    _check(asked)
-    model, tokenizer, task, split = opened(asked, columns, labelled=False, split="test")
+    if asked.glue is not None and not Path(asked.glue).is_dir():
+        raise PowerBertError("--glue is not a folder", got=asked.glue, remedy="create it first")
+    engine, task = open_model(asked, columns)
+    rows, total = _rows(asked, columns, task)
+    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
+    own = {"text": columns.text, "text_pair": columns.text_pair}
+    names = {role: own.get(role) or role for role in task.columns} if asked.with_texts else {}
+    kept: list[Any] = []
+    count, start = 0, time.perf_counter()
+    target = nullcontext(io.StringIO()) if asked.output is None else writing(asked.output, "--output")
+    with target as file, bar(total, "rows") as shown:
+        write = _writer(asked, file)
+        for held, logits in _answered(engine, task, rows, asked.batch_size):
+            count += len(held)
+            for record, (_, texts) in zip(_records(held, logits, engine, task), held, strict=True):
+                write(record | {names[role]: text for role, text in texts.items()} if names else record)
+            if asked.glue is not None:
+                kept += answers(logits, task).tolist()
+            shown.update(len(held))
+    seconds = time.perf_counter() - start
+    note(f"answered {count:,} rows in {seconds:,.1f} s, {count / seconds:,.0f} rows/s")
+    if asked.glue is not None:
+        name, content = submission(task, kept)
+        write_text(str(Path(asked.glue) / name), content, "--glue")
+        note(f"wrote {Path(asked.glue) / name}")
+
+
+def _rows(asked: PredictFlags, columns: Columns, task: Task) -> tuple[Iterable[Texts], int | None]:
+    """The rows to answer and, where it is known, their number; a file is read while it is answered."""
+    whole = (asked.rows, asked.glue, asked.split) == (None, None, None)
+    if whole and not is_task_folder(asked.data, columns):
+        rows = stream_rows(asked.data, task)
+        return ((row.number, row.texts) for row in rows), _lines(Path(asked.data))
+    split = read_rows(asked, columns, task, "test", labelled=False)
     if asked.glue is not None:
         _check_submission(task, split)
-    length = columns.max_length or trained_length(Path(asked.model))
-    encoded = encode(Data.of(task, {"test": split}), model, tokenizer, length)
-    note(encoded.why)
-    logits = logits_of(
-        model, encoded.splits["test"], tokenizer, batch_size=asked.batch_size, progress=progress
-    )
-    if asked.output is not None:
-        write_text(asked.output, "".join(_lines(split, logits, task)), "--output")
-    if asked.glue is not None:
-        name, content = submission(task, answers(logits, task).tolist())
-        target = Path(asked.glue) / name
-        write_text(str(target), content, "--glue")
-        note(f"wrote {target}")
+    return ((row["row"], {name: row[name] for name in task.columns}) for row in split.dataset), len(split)
 
 
-def _check(asked: PredictFlags) -> None:
-    if asked.glue is not None:
-        if not Path(asked.glue).is_dir():
-            raise PowerBertError("--glue is not a folder", got=asked.glue, remedy="create it first")
-        if asked.rows is not None:
-            raise PowerBertError(
-                "a submission has all rows", got=f"--rows {asked.rows}", remedy="leave it out"
-            )
+def _lines(path: Path) -> int | None:
+    """About how many rows a file has, for the time left: its lines, where counting them is quick."""
+    if not path.is_file() or path.suffix.lower() in (".gz", ".parquet"):
+        return None
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
-def _check_submission(task: Task, split: Dataset) -> None:
+def _check_submission(task: Task, split: Split) -> None:
     """Refuse before the work what GLUE would not take."""
     submission(task, [0])  # a task that GLUE does not know
-    skipped = [line for line in notes_of(split) if "skipped" in line]
-    if skipped:
-        raise DataError("a submission has one answer per row of the test file", got=skipped[0])
+    if split.skipped:
+        raise DataError("a submission has one answer per row of the test file", got=split.notes[0])
 
 
-def _lines(split: Dataset, logits: NDArray[Any], task: Task) -> Iterator[str]:
-    """One JSON object per row: its line in the source, the label, and how sure the model is."""
-    for row, scores in zip(split["row"][:], logits, strict=True):
-        answer: dict[str, Any] = {"row": row}
+def _answered(
+    engine: Engine, task: Task, rows: Iterable[Texts], batch_size: int
+) -> Iterator[tuple[list[Texts], NDArray[numpy.float32]]]:
+    """Answer window by window, in the order of the rows; a text's answer depends on no other row."""
+
+    def tokenised() -> Iterator[tuple[list[Texts], list[Row]]]:
+        for held in windows(rows, WINDOW):
+            columns = {name: [texts[name] for _, texts in held] for name in task.columns}
+            yield held, encode_rows(columns, task, engine.tokenizer, engine.limits.longest)
+
+    for held, inputs in ahead(tokenised()):
+        logits = numpy.stack(answer_rows(engine, inputs, most=batch_size))
+        yield held, logits.reshape(len(held), -1)  # the choices of a question side by side
+
+
+# ---- what is written -----------------------------------------------------------------------
+
+
+def _records(
+    held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task
+) -> Iterator[Record]:
+    """For each row its line in the source, the label and how sure the model is, as `pipeline` says it."""
+    names, function = engine.labels, function_of(engine.problem_type, len(engine.labels))
+    if task.kind == "multiple-choice":
+        names, function = dict(enumerate(task.labels or ())), "softmax"
+    for (number, _), row in zip(held, logits.tolist(), strict=True):
+        found = scores(row, function)
         if task.kind == "regression":
-            answer["value"] = round(float(scores[0]), 4)
+            yield {"row": number, "value": round(found[0], 4)}
         else:
-            shares = numpy.exp(scores - scores.max())
-            best = int(scores.argmax())
-            labels = task.labels or ()
-            answer |= {"label": labels[best], "score": round(float(shares[best] / shares.sum()), 4)}
-        yield json.dumps(answer, ensure_ascii=False) + "\n"
+            (best,) = ranked(found, names, 1)
+            yield {"row": number, "label": best["label"], "score": round(best["score"], 4)}
+
+
+def _writer(asked: PredictFlags, file: TextIO) -> Callable[[Record], object]:
+    """A function that writes a record as a line of JSON or of CSV, there with a header."""
+    name = (asked.output or "").lower()
+    if asked.format == "jsonl" or (asked.format is None and not name.endswith(".csv")):
+        return lambda record: file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    sheet, header = csv.writer(file, lineterminator="\n"), iter([True])
+
+    def write(record: Record) -> None:
+        if next(header, False):
+            sheet.writerow(record)
+        sheet.writerow(record.values())
+
+    return write

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import disable_progress_bars
-from rich.table import Table
-from transformers.utils import logging
+from tqdm import tqdm
+from transformers.utils import logging as transformers_logging
+from typing_extensions import override
 
 from powerbert.cli.data import existing_folder, read_training_data
 from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, asked_retention
-from powerbert.cli.output import note, show, write_json
+from powerbert.cli.output import note, show, write_bytes, write_json
 from powerbert.errors import MissingExtraError
-from powerbert.report.retention_table import retention_table
-from powerbert.training import steps
-from powerbert.training.anytime import anytime as recipe
+from powerbert.report.retention_picture import retention_picture
+from powerbert.report.tables import evaluation_table, retention_table
+from powerbert.training import sandwich, steps
+from powerbert.training.data import Data
 from powerbert.training.evaluation import Evaluation
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
-from powerbert.training.steps import PICTURE, Run, StepResult
+from powerbert.training.runner import StepResult
 from powerbert.training.trainer import InterruptedRun
 
+PICTURE = "retention.png"
+
 Result = TypeVar("Result")
+AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 
 def finetune(folders: Folders, data: TrainingData, options: Options) -> None:
     """Step 1."""
-    run = start("finetune", folders, data, options)
-    finish(uninterrupted(lambda: steps.finetune(run)), folders, "fine-tuned")
+    begun = start(folders, data, options)
+    finish(uninterrupted(lambda: steps.finetune(*begun, progress=True)), folders, "fine-tuned")
 
 
 def search(folders: Folders, data: TrainingData, options: SearchOptions) -> None:
     """Step 2."""
-    run = start("search", folders, data, options)
-    result = uninterrupted(lambda: steps.search(run))
+    begun = start(folders, data, options)
+    result = uninterrupted(lambda: steps.search(*begun, progress=True))
     finish(result, folders, "before re-training")
-    note(f"the learned r as a picture: {result.folder / PICTURE}")
+    note(f"the learned r as a picture: {draw(result, f'r learned on {begun[1].task.name}')}")
 
 
 def retrain(folders: Folders, data: TrainingData, options: RetrainOptions, teaching: Teaching) -> None:
     """Step 3."""
     retention = asked_retention(teaching.retention, data.max_length) if teaching.retention else None
     teacher = None if teaching.teacher is None else existing_folder(teaching.teacher)
-    run = start("retrain", folders, data, options)
-    finish(uninterrupted(lambda: steps.retrain(run, retention, teacher)), folders, "re-trained")
+    begun = start(folders, data, options)
+    result = uninterrupted(lambda: steps.retrain(*begun, retention=retention, teacher=teacher, progress=True))
+    finish(result, folders, "re-trained")
 
 
 def anytime(folders: Folders, data: TrainingData, options: AnytimeOptions, table: Reported) -> None:
     """One training for all configurations."""
-    learned: list[Path] = [existing_folder(folder) for folder in table.learned or ()]
-    run = start("anytime", folders, data, options)
-    result, rows = uninterrupted(lambda: recipe(run, learned, table.shares()))
+    learned = [existing_folder(folder) for folder in table.learned or ()]
+    begun = start(folders, data, options)
+    result, rows = uninterrupted(
+        lambda: sandwich.anytime(*begun, learned=learned, budgets=table.shares(), progress=True)
+    )
     if folders.shows:
         show(evaluation_table({row["name"]: Evaluation.from_json(row) for row in rows}))
     note(f"wrote {result.folder}; apply a configuration of the table with evaluate --retention or apply()")
@@ -60,14 +71,12 @@ def anytime(folders: Folders, data: TrainingData, options: AnytimeOptions, table
         write_json(folders.json, rows)
 
 
-def start(step: str, folders: Folders, source: TrainingData, options: Options) -> Run:
-    """Read the data and frame the step; nothing is written yet."""
+def start(folders: Folders, source: TrainingData, options: AnyOptions) -> tuple[Path, Data, Path, AnyOptions]:
+    """Read the data; returns what a step takes. Nothing is written yet."""
     model = existing_folder(folders.model)
     require_training()
     quiet()
-    data = read_training_data(source, options.seed)
-    output = Path(folders.output)
-    return Run(step, model, data, output, options, source.max_length, progress=True, tell=note)
+    return model, read_training_data(source, options.seed), Path(folders.output), options
 
 
 def uninterrupted(work: Callable[[], Result]) -> Result:
@@ -77,6 +86,15 @@ def uninterrupted(work: Callable[[], Result]) -> Result:
     except InterruptedRun as stop:
         note(str(stop))
         raise KeyboardInterrupt from None
+
+
+def draw(result: StepResult, title: str) -> Path:
+    """Draw the r that a search learned into its folder; returns the picture's place."""
+    path = result.folder / PICTURE
+    learned = json.loads((result.folder / steps.PARAMETERS).read_text(encoding="utf-8"))
+    if result.retention is not None and not path.exists():
+        write_bytes(str(path), retention_picture(learned, result.retention, title), "--output")
+    return path
 
 
 def finish(result: StepResult, folders: Folders, title: str) -> None:
@@ -104,29 +122,25 @@ def figures(result: StepResult) -> dict[str, Any]:
     }
 
 
-def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
-    """Metric, interval and real word-vectors, one row per model or configuration."""
-    first = next(iter(evaluations.values()))
-    table = Table(title=f"{first.rows:,} rows, real word-vectors without padding")
-    for column in ("", first.metric, "95 % interval", "word-vectors", "of the untouched"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, evaluation in evaluations.items():
-        low, high = evaluation.interval
-        table.add_row(
-            name,
-            f"{100 * evaluation.value:.2f}",
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{evaluation.word_vectors:,}",
-            f"{100 * evaluation.work:.1f} %",
-        )
-    return table
+class Notes(logging.Handler):
+    """What the steps log, as notes above the bar."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        warning = "warning: " if record.levelno >= logging.WARNING else ""
+        with tqdm.external_write_mode(file=sys.stderr):
+            note(warning + record.getMessage())
 
 
 def quiet() -> None:
-    """Leave the terminal to our own bar: transformers and datasets draw one for every file they write."""
-    logs: Any = logging
+    """Leave the terminal to our own bar and notes: the libraries draw a bar for every file they write."""
+    logs: Any = transformers_logging
     disable_progress_bars()
     logs.disable_progress_bar()
+    ours = logging.getLogger("powerbert.training")
+    ours.setLevel(logging.INFO)
+    if not any(isinstance(handler, Notes) for handler in ours.handlers):
+        ours.addHandler(Notes())
 
 
 def require_training() -> None:

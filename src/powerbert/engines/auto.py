@@ -23,17 +23,19 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Answer, Engine, Integers, Limits, Retained, require
+from powerbert.engines.engine import Answer, Engine, Retained, require
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.open import open_engine
 from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError, PowerBertError
 from powerbert.export.exported import read_exported
-from powerbert.export.graph import check_classifier, eliminates, limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.modeling.apply import remove
+from powerbert.modeling.limits import Limits, check_classifier, eliminates, limits_of
 from powerbert.modeling.storage import load
+from powerbert.text.batches import Integers
 
 UNPRUNED, ELIMINATED = "unpruned", "eliminated"
 LENGTHS = (8, 16, 32, 64, 128, 512)
@@ -89,6 +91,11 @@ class AutoEngine(Engine):
         self.eliminated = None if choice.crossover is None else arms.eliminated
         reader = arms.eliminated or arms.unpruned  # with counts it reads N words, whoever answers
         self.tokenizer, self.labels, self.limits = reader.tokenizer, reader.labels, reader.limits
+        self.problem_type, self.retention, self.encoders = (
+            reader.problem_type,
+            reader.retention,
+            reader.encoders,
+        )
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:

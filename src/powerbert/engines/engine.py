@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.errors import MissingExtraError, PowerBertError
+from powerbert.modeling.limits import Limits
+from powerbert.retention import RetentionConfiguration
+from powerbert.text.batches import Integers
 
-Integers = NDArray[np.int64]
 Batch = Mapping[str, Any]
 """`input_ids`, `attention_mask` and perhaps `token_type_ids`: (batch, length), arrays or CPU tensors."""
 Retained = list[tuple[tuple[int, ...], ...]]
@@ -28,15 +30,6 @@ class Answer(NamedTuple):
     retained: Retained | None  # if asked for
 
 
-class Limits(NamedTuple):
-    """What a model can read."""
-
-    inputs: tuple[str, ...]  # of the names in `Batch`
-    longest: int  # words of an input
-    vocabulary: int  # words have ids below this
-    types: int  # token types are below this
-
-
 class Engine(ABC):
     """A loaded model that answers batches; one call at a time."""
 
@@ -46,6 +39,17 @@ class Engine(ABC):
     tokenizer: PreTrainedTokenizerBase
     labels: dict[int, str]
     limits: Limits
+    problem_type: str | None
+    """Of the model's configuration; with the number of labels it says what becomes of the logits."""
+    retention: RetentionConfiguration | None
+    encoders: int
+
+    def word_vectors(self, lengths: Sequence[int]) -> int:
+        """Word-vectors that all encoders together process for inputs of these lengths; PAD never counts."""
+        if self.retention is None:
+            return self.encoders * sum(lengths)
+        totals = {length: self.retention.total(length) for length in set(lengths)}
+        return sum(totals[length] for length in lengths)
 
     @classmethod
     @abstractmethod

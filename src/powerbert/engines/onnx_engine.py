@@ -7,10 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from powerbert.engines.engine import Answer, Engine, Integers, require, retained_of
+from powerbert.engines.engine import Answer, Engine, require, retained_of
 from powerbert.export.exported import Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
 from powerbert.folders.safe import told
+from powerbert.text.batches import Integers
 
 GRAPH = "model.onnx"
 
@@ -24,6 +25,8 @@ class OnnxEngine(Engine):
     def __init__(self, session: Any, exported: Exported, tokenizer: Any) -> None:
         self.session, self.tokenizer = session, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
+        self.problem_type, self.retention = exported.problem_type, exported.retention
+        self.encoders = exported.encoders
         self.outputs = [output.name for output in session.get_outputs()]
 
     @classmethod

@@ -11,10 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from powerbert.engines.engine import Answer, Engine, Integers, require, retained_of
+from powerbert.engines.engine import Answer, Engine, require, retained_of
 from powerbert.export.exported import Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
 from powerbert.folders.safe import told
+from powerbert.text.batches import Integers
 
 GRAPH, WEIGHTS = "model.xml", "model.bin"
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
@@ -38,6 +39,8 @@ class OpenVinoEngine(Engine):
     def __init__(self, compile_graph: Compile, exported: Exported, tokenizer: Any) -> None:
         self._compile, self.tokenizer = compile_graph, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
+        self.problem_type, self.retention = exported.problem_type, exported.retention
+        self.encoders = exported.encoders
         self.request = compile_graph(False).create_infer_request()
 
     @classmethod

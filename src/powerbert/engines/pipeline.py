@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from powerbert.engines.auto import AutoEngine, open_auto
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
-from powerbert.folders.safe import CONFIG
 
 
 def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = None) -> Classifier:
@@ -27,7 +25,4 @@ def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = 
     opened = (
         open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
     )
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))  # the engine has checked it
-    return Classifier(
-        opened, config.get("problem_type"), opened.choice if isinstance(opened, AutoEngine) else None
-    )
+    return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)

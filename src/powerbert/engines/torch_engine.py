@@ -9,25 +9,46 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Answer, Engine, Integers, Retained
-from powerbert.export.graph import check_classifier, eliminates, limits_of
-from powerbert.modeling.apply import base_of, unpad
+from powerbert.engines.engine import Answer, Engine, Retained
+from powerbert.modeling.apply import base_of, encoders_of, retention_of, unpad
+from powerbert.modeling.limits import CHOICE, SEQUENCE, check_classifier, eliminates, limits_of
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
+from powerbert.text.batches import Integers
 
 
 class TorchEngine(Engine):
-    """fp32 on packed weights, without PAD. `threads` is torch's own setting, for the whole process."""
+    """fp32 on packed weights, without PAD. `threads` is torch's own setting, for the whole process.
+
+    It takes the model over; `with TorchEngine(model, tokenizer) as engine:` gives it back as it was. A
+    multiple-choice model answers each choice as a row of its own, with one logit.
+    """
 
     name = "torch"
     precisions = ("fp32",)
     precision = "fp32"
 
-    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, *, unpadded: bool = True) -> None:
-        check_classifier(model)
-        self.model, self.tokenizer = pack(model.eval()), tokenizer
-        unpad(model, unpadded)
+    def __init__(
+        self, model: Any, tokenizer: PreTrainedTokenizerBase, *, unpadded: bool = True, packed: bool = True
+    ) -> None:
+        check_classifier(model, SEQUENCE, CHOICE)
+        # Mode, packed layers and elimination are attributes of the modules; weights stay where they are.
+        self._before = [(module, dict(vars(module))) for module in model.modules()]
+        self.retention = retention_of(model)
+        self.encoders = encoders_of(model)
         self.labels, self.limits = model.config.id2label, limits_of(model, tokenizer)
+        self.problem_type = model.config.problem_type
+        self.model, self.tokenizer = unpad(model.eval(), unpadded), tokenizer
+        if packed:
+            pack(model)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for module, attributes in self._before:
+            vars(module).clear()
+            vars(module).update(attributes)
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
@@ -40,9 +61,12 @@ class TorchEngine(Engine):
     @torch.inference_mode()
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
         """Run the model in eager mode: its plan of a batch is exact."""
-        batch = {name: torch.from_numpy(rows) for name, rows in inputs.items()}
-        logits = self.model(**batch).logits.numpy()
-        return Answer(np.asarray(logits, dtype=np.float32), self._retained(batch) if retained else None)
+        batch = {name: torch.from_numpy(rows).to(self.model.device) for name, rows in inputs.items()}
+        given = batch
+        if type(self.model).__name__.endswith(CHOICE):
+            given = {name: rows[:, None] for name, rows in batch.items()}
+        logits = self.model(**given).logits.float().numpy(force=True)
+        return Answer(np.asarray(logits), self._retained(batch) if retained else None)
 
     def _retained(self, batch: dict[str, torch.Tensor]) -> Retained:
         inputs = len(batch["input_ids"])

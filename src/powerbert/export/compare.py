@@ -1,16 +1,12 @@
-"""Two engines on the same texts: do they give the same labels?"""
+"""What two engines answered to the same texts: did they give the same labels?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
-
-from powerbert.engines.engine import Engine
-from powerbert.text.batches import Text, answer
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,3 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Plain figures for JSON."""
         return {"texts": len(self.first), "agreement": self.agreement, "difference": self.difference}
-
-
-def compare(first: Engine, second: Engine, texts: Sequence[Text]) -> Comparison:
-    """Let both engines answer, each in batches of like length."""
-    return Comparison(*(numpy.stack(list(answer(engine, texts))) for engine in (first, second)))

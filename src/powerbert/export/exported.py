@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Limits
 from powerbert.errors import ModelFolderError
-from powerbert.folders.safe import read_tokenizer, told, write_folder
+from powerbert.folders.safe import CONFIG, read_tokenizer, told, write_folder
 from powerbert.modeling.apply import elimination_of
+from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import MANIFEST, elimination_in, read_manifest, write_manifest
+from powerbert.retention import RetentionConfiguration
 
 _AGAIN = "export the model again"
 
@@ -28,6 +29,9 @@ class Exported(NamedTuple):
     precision: str
     limits: Limits
     labels: dict[int, str]
+    problem_type: str | None
+    retention: RetentionConfiguration | None
+    encoders: int
 
     def in_precision(
         self, folder: Path, asked: str | None, interchangeable: tuple[str, ...] = ()
@@ -77,7 +81,8 @@ def read_exported(folder: Path) -> Exported | None:
     manifest = read_manifest(folder)
     if manifest is None or "export" not in manifest:
         return None
-    elimination_in(folder, manifest)
+    elimination = elimination_in(folder, manifest)
+    retention = None if elimination is None else elimination[0]
     match manifest["export"]:
         case {
             "engine": str(engine),
@@ -89,10 +94,19 @@ def read_exported(folder: Path) -> Exported | None:
             "types": int(types),
         } if labels and all(isinstance(name, str) for name in (*labels, *inputs)):
             limits = Limits(tuple(inputs), longest, vocabulary, types)
-            return Exported(engine, precision, limits, dict(enumerate(labels)))
+            problem_type, encoders = _configured(folder)
+            named, encoders = dict(enumerate(labels)), encoders if retention is None else len(retention)
+            return Exported(engine, precision, limits, named, problem_type, retention, encoders)
     raise ModelFolderError(
         f"{folder / MANIFEST} has an unknown export", got=manifest["export"], remedy=_AGAIN
     )
+
+
+def _configured(folder: Path) -> tuple[str | None, int]:
+    """The problem type and the number of encoders in the configuration, whose sha256 has been compared."""
+    with told(f"{folder / CONFIG} cannot be read", remedy=_AGAIN):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    return config.problem_type, int(config.num_hidden_layers)
 
 
 def read_for(

@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Limits, require
+from powerbert.engines.engine import require
 from powerbert.errors import UnsupportedModelError
 from powerbert.folders.safe import told
 from powerbert.modeling.apply import base_of, elimination_of
-from powerbert.text.tokenise import longest_input
+from powerbert.modeling.limits import Limits, eliminates
 
 LOGITS, RETAINED = "logits", "retained_{}"
 """Outputs: (batch, labels), and for encoder j (batch, width) positions, -1 behind those of an input."""
@@ -79,35 +78,6 @@ def outputs_of(model: Any) -> list[str]:
     elimination = elimination_of(model)
     encoders = len(elimination.retention) if elimination is not None and eliminates(model) else 0
     return [LOGITS, *(RETAINED.format(j) for j in range(1, encoders + 1))]
-
-
-def limits_of(model: Any, tokenizer: PreTrainedTokenizerBase) -> Limits:
-    """What a classifier can read; token types only where the model tells more than one apart."""
-    types = int(getattr(model.config, "type_vocab_size", 0) or 0)
-    inputs = ("input_ids", "attention_mask") + (("token_type_ids",) if types > 1 else ())
-    return Limits(inputs, longest_input(model, tokenizer), int(model.config.vocab_size), types)
-
-
-def eliminates(model: Any) -> bool:
-    """Whether a model carries elimination that does anything at a length it can read."""
-    elimination = elimination_of(model)
-    return elimination is not None and not elimination.retention.is_full
-
-
-def check_classifier(model: Any) -> None:
-    """Refuse what an engine cannot serve."""
-    if not isinstance(model, PreTrainedModel):
-        raise UnsupportedModelError(
-            "an engine runs a transformers model",
-            got=type(model).__name__,
-            remedy="call merge_and_unload() on a PEFT model first",
-        )
-    if not type(model).__name__.endswith("ForSequenceClassification"):
-        raise UnsupportedModelError(
-            "an engine runs sequence classifiers",
-            got=type(model).__name__,
-            remedy="fine-tune the model first, or call the model itself",
-        )
 
 
 @contextmanager

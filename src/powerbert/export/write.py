@@ -9,25 +9,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Engine, Integers, Limits, check, require
+from powerbert.engines.engine import Engine, check, require
 from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.export.exported import Exported, write_exported
-from powerbert.export.graph import check_classifier, limits_of, trace
+from powerbert.export.graph import trace
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
-from powerbert.text.tokenise import encode_texts
+from powerbert.modeling.apply import encoders_of, retention_of
+from powerbert.modeling.limits import Limits, check_classifier, limits_of
+from powerbert.text.batches import Integers, collate
+from powerbert.text.tokenise import Text, tokenise
 
 TARGETS: dict[str, type[Engine]] = {engine.name: engine for engine in (OnnxEngine, OpenVinoEngine)}
-
-Text = str | tuple[str, str]
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +63,12 @@ def export(
         require(package, to)
     limits = limits_of(model, tokenizer)
     texts = calibration if needs_scales(to, precision) else ()
-    batches = list(_batches(model, tokenizer, limits, texts))
+    batches = list(_batches(tokenizer, limits, texts))
     labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
+
+    about = Exported(
+        to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model)
+    )
 
     def write_graph(target: Path) -> None:
         traced = trace(model, limits) if program is None else program
@@ -73,7 +77,7 @@ def export(
         else:
             _write_openvino(traced, target / OPENVINO_GRAPH, precision, batches)
 
-    write_exported(folder, model, tokenizer, Exported(to, precision, limits, labels), write_graph)
+    write_exported(folder, model, tokenizer, about, write_graph)
     logger.info("%s: exported to %s, %s", folder, to, precision)
 
 
@@ -118,14 +122,12 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
 
 
 def _batches(
-    model: Any, tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
+    tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
 ) -> Iterator[dict[str, Integers]]:
-    """Tokenise calibration texts, one by one: PAD would widen the scales (docs/results/inference.md)."""
-    tokenizer = copy.deepcopy(tokenizer)  # it remembers how it padded, and would be saved that way
-    for text in texts:
-        first, second = (text, None) if isinstance(text, str) else text
-        encoded = encode_texts(model, tokenizer, [first], None if second is None else [second])
-        yield check({name: np.asarray(rows) for name, rows in encoded.items()}, limits)
+    """Calibration texts one by one: PAD would widen the scales (docs/results/inference.md)."""
+    tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
+    for row in tokenise(tokenizer, texts, limits.longest, limits.inputs).rows:
+        yield check(collate([row], None), limits)
 
 
 def _check_weights(model: Any) -> None:

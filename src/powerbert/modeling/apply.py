@@ -37,6 +37,7 @@ def apply(
     savings: exact savings, all on by default.
     """
     base, family = base_of(model), family_of(_unwrap(model))
+    family.check(base)
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     if not isinstance(retention, RetentionConfiguration):
@@ -48,7 +49,7 @@ def apply(
     for given, kind in ((scoring, Scoring), (savings, Savings)):
         if given is not None and not isinstance(given, kind):
             raise PowerBertError(f"not a {kind.__name__}", got=given, remedy=f"use powerbert.{kind.__name__}")
-    retention.check_encoders(_encoders(model))
+    retention.check_encoders(encoders_of(model))
     elimination = Elimination(
         family,
         retention,
@@ -75,7 +76,7 @@ def unpad(model: Model, wanted: bool = True) -> Model:
     if elimination is None:
         if not wanted:
             return model
-        elimination = elimination_of(apply(model, RetentionConfiguration.full(_encoders(model))))
+        elimination = elimination_of(apply(model, RetentionConfiguration.full(encoders_of(model))))
         assert elimination is not None
     savings = replace(elimination.savings, unpadded=wanted)
     _attach(base, replace(elimination, savings=savings, own_forward=not wanted))
@@ -110,7 +111,8 @@ def _attach(base: Any, elimination: Elimination) -> None:
     base.forward = partial(forward.forward, base)
 
 
-def _encoders(model: Any) -> int:
+def encoders_of(model: Any) -> int:
+    """The number of encoders, shared ones counted as often as they run."""
     return len(family_of(_unwrap(model)).encoders(base_of(model)))
 
 

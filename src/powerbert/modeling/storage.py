@@ -23,6 +23,7 @@ from powerbert.folders.safe import read_model, read_tokenizer, told, write_folde
 from powerbert.modeling.apply import apply, elimination_of
 from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.families.registry import FAMILIES
+from powerbert.modeling.limits import trained_length
 from powerbert.retention import RetentionConfiguration
 
 MANIFEST = "powerbert.json"
@@ -79,6 +80,8 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     settings = None if manifest is None else elimination_in(folder, manifest)
     model = read_model(folder, FAMILIES)
     tokenizer = read_tokenizer(folder)
+    if (trained := trained_length(folder)) is not None:
+        tokenizer.model_max_length = trained  # a text is answered as it was evaluated
     if settings is None:
         logger.info("%s carries no retention configuration: loaded as it is", folder)
     else:

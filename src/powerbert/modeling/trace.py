@@ -17,8 +17,11 @@ from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.forward import run
+from powerbert.modeling.limits import longest_input
 from powerbert.retention import RetentionConfiguration
-from powerbert.text.tokenise import clean, longest_input, tokenizer_options
+from powerbert.text.answers import function_of, ranked, scores
+from powerbert.text.batches import collate
+from powerbert.text.tokenise import tokenise
 
 
 class Span(NamedTuple):
@@ -61,23 +64,23 @@ class Trace:
 def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -> Trace:
     """Run one text and record which words each encoder retained."""
     elimination = _checked(model, tokenizer, text, text_pair)
-    limit = longest_input(model, tokenizer)
-    texts = tuple(clean(part, limit) for part in (text, text_pair) if part is not None)
-    batch = tokenizer(*([part] for part in texts), return_tensors="pt", **tokenizer_options(limit))
-    batch = batch.to(base_of(model).device)
+    given = text if text_pair is None else (text, text_pair)
+    made = tokenise(tokenizer, [given], longest_input(model, tokenizer))
+    device = base_of(model).device
+    batch = {name: torch.from_numpy(words).to(device) for name, words in collate(made.rows, None).items()}
     (retained,) = retained_positions(model, batch)
-    (encoding,) = batch.encodings
+    (read,), (encoding,) = made.texts, made.encodings
     label, score = _prediction(model, batch)
     return Trace(
         tuple(encoding.tokens),
         retained,
         elimination.retention,
         elimination.strategy,
-        texts,
+        (read,) if isinstance(read, str) else read,
         _spans(encoding),
         label,
         score,
-        truncated=bool(encoding.overflowing),
+        truncated=made.cut[0],
     )
 
 
@@ -154,7 +157,6 @@ def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float
         logits = model(**batch).logits[0]
     if len(logits) == 1:  # regression
         return None, float(logits[0])
-    several = model.config.problem_type == "multi_label_classification"
-    probabilities = logits.sigmoid() if several else logits.softmax(dim=-1)
-    best = int(probabilities.argmax())
-    return str(model.config.id2label.get(best, best)), float(probabilities[best])
+    function = function_of(model.config.problem_type, len(logits))
+    (best,) = ranked(scores(logits.tolist(), function), model.config.id2label, 1)
+    return best["label"], best["score"]

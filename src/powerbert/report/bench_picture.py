@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from powerbert.errors import MissingExtraError
+from powerbert.report.style import BLUE, INK, MUTED, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-COLOURS = {"eliminated": "#0b5394", "unpruned": "#b9b2a3", "truncated": "#e3a857"}
-INK, MUTED = "#1f1c16", "#6a6353"
+COLOURS = {"eliminated": BLUE, "full": "#b9b2a3", "truncated": "#e3a857"}
 MARKS = "osD^vP*X"
-MOST = 40
+MOST_ARMS = 40
 """Arms that are drawn, the fastest; all of them are in the table and the JSON."""
 
 
 def bench_picture(figures: dict[str, Any]) -> bytes:
     """Draw the figures of `bench`; returns a PNG."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "the plot needs matplotlib", remedy='pip install "powerbert[train]"'
-        ) from None
-    arms = sorted(figures["arms"], key=lambda arm: -float(arm["inputs_per_second"]))[:MOST]
+    arms = sorted(figures["arms"], key=lambda arm: -float(arm["inputs_per_second"]))[:MOST_ARMS]
     curves = [(name, figures[name]) for name in ("by_length", "by_batch") if name in figures]
     height = 1.4 + 0.24 * len(arms) + (3.6 if curves else 0)
-    figure = Figure(figsize=(10, height), dpi=140, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, height, dpi=140, layout="constrained")
     grid = figure.add_gridspec(
         2 if curves else 1, 2, height_ratios=[0.24 * len(arms) + 1, 3.6][: 1 + bool(curves)]
     )
@@ -43,9 +33,7 @@ def bench_picture(figures: dict[str, Any]) -> bytes:
             figure.legend(
                 handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8
             )
-    target = BytesIO()
-    figure.savefig(target, format="png")
-    return target.getvalue()
+    return png(figure)
 
 
 def _bars(axes: Axes, arms: list[dict[str, Any]], figures: dict[str, Any]) -> None:
@@ -63,7 +51,7 @@ def _bars(axes: Axes, arms: list[dict[str, Any]], figures: dict[str, Any]) -> No
             axes.barh([0], [0], color=colour, label=model)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     axes.set_title(
-        f"Inputs per second: {figures['texts']} texts of {figures['mean_length']:.0f} words in the mean",
+        f"Inputs per second: {figures['texts']} texts of {figures['mean_length']:.0f} words on average",
         loc="left",
         fontsize=11,
         color=INK,
@@ -80,7 +68,7 @@ def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> list[Line2D]:
     pairs = dict.fromkeys((point["engine"], point["precision"]) for point in points)
     marks = []
     for mark, (engine, precision) in zip(MARKS * len(pairs), pairs, strict=False):
-        for model in ("unpruned", "eliminated"):
+        for model in ("full", "eliminated"):
             line = list(_line(points, engine, precision, model, dial))
             if line:
                 axes.plot(*zip(*line, strict=True), marker=mark, markersize=4, color=COLOURS[model])

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from io import BytesIO
 from typing import TYPE_CHECKING
 
-from powerbert.errors import MissingExtraError, RetentionError
+from powerbert.errors import RetentionError
+from powerbert.report.style import BLUE, FONT, INK, MUTED, TRACK, new_figure, png
 from powerbert.report.words import visible
 from powerbert.retention import RetentionConfiguration
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Sequence[float]]
 
-INK, MUTED, TRACK = "#1f1c16", "#6a6353", "#ece7db"
-RETAINED = "#0b5394"  # blue stands for what is retained, in the line and in the bars
 DEGREES = ("#fdfaf3", "#fde3b0", "#f6ac2a", "#c0690c", "#743700")  # r from 0 to 1, ever darker
-FONT = "DejaVu Sans"  # comes with matplotlib, so a picture is the same everywhere
 MOST_TITLE = 200  # characters of a title that are looked at; fewer are shown where they do not fit
 
 # Inches. Everything but the rows has a fixed size, so 6 and 24 encoders read alike.
@@ -42,19 +39,10 @@ def retention_picture(parameters: Rows, retention: RetentionConfiguration, title
     The same input gives the same bytes.
     """
     _check(parameters, retention)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "the picture of the retention parameters needs matplotlib",
-            remedy='pip install "powerbert[train]"',
-        ) from None
     degrees = _degrees(parameters, retention)
     rows = min(ROW * len(retention), MOST_ROWS_HEIGHT)
     height = TOP + rows + BOTTOM
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
-    FigureCanvasAgg(figure)  # draws without a screen, and without pyplot
+    figure = new_figure(WIDTH, height, DPI)
     middle = (BOTTOM / height, rows / height)
     ranks = figure.add_axes((LEFT / WIDTH, middle[0], RANKS_WIDTH / WIDTH, middle[1]))
     left = (LEFT + RANKS_WIDTH + GAP) / WIDTH
@@ -63,10 +51,7 @@ def retention_picture(parameters: Rows, retention: RetentionConfiguration, title
     _draw_bars(bars, degrees, retention)
     _draw_headings(figure, height, retention, title)
     _draw_legend(figure, height)
-    file = BytesIO()
-    # No version inside: equal pictures, equal bytes.
-    figure.savefig(file, format="png", dpi=DPI, bbox_inches=None, metadata={"Software": None})
-    return file.getvalue()
+    return png(figure)
 
 
 # ---- the figures -------------------------------------------------------------------------
@@ -136,7 +121,7 @@ def _draw_ranks(axes: Axes, degrees: Rows, retention: RetentionConfiguration) ->
     ends = [first + (last - first) * part for part in retention.fractions]
     x = [end for end in ends for _ in range(2)]
     y = [border for j in range(encoders) for border in borders[j : j + 2]]
-    for colour, width in (("white", 5.0), (RETAINED, 2.4)):  # a white rim, so that it shows on any colour
+    for colour, width in (("white", 5.0), (BLUE, 2.4)):  # a white rim, so that it shows on any colour
         axes.plot(
             x,
             y,
@@ -166,11 +151,11 @@ def _draw_bars(axes: Axes, degrees: Rows, retention: RetentionConfiguration) -> 
     """Draw the retained share of each encoder as a bar, and both numbers beside it."""
     places = range(1, len(retention) + 1)
     axes.barh(places, [1.0] * len(retention), height=0.56, color=TRACK)
-    axes.barh(places, retention.fractions, height=0.56, color=RETAINED)
+    axes.barh(places, retention.fractions, height=0.56, color=BLUE)
     axes.set_xlim(0, 1)
     axes.axis("off")
     for j, (retained, mass) in zip(places, _numbers(degrees, retention), strict=True):
-        _text(axes, 1.46, j, retained, color=RETAINED, weight="bold")
+        _text(axes, 1.46, j, retained, color=BLUE, weight="bold")
         _text(axes, 1.98, j, mass, color=MUTED)
 
 
@@ -190,7 +175,7 @@ def _draw_headings(figure: Figure, height: float, retention: RetentionConfigurat
     figure.text(start, 1 - 0.64 / height, summary, family=FONT, size=10, color=MUTED)
     left = LEFT + RANKS_WIDTH + GAP
     whole = "" if retention.is_relative else f" of {retention.max_length}"
-    heads = ((1.46, f"retained{whole}", RETAINED), (1.98, "mass", MUTED))
+    heads = ((1.46, f"retained{whole}", BLUE), (1.98, "mass", MUTED))
     for at, head, colour in heads:
         x = (left + at * BARS_WIDTH) / WIDTH
         figure.text(x, 1 - (TOP - 0.1) / height, head, family=FONT, size=10, color=colour, ha="right")
@@ -212,7 +197,7 @@ def _draw_legend(figure: Figure, height: float) -> None:
     ramp = [[k / 255 for k in range(256)]]
     strip.imshow(ramp, cmap=_colours(), aspect="auto", extent=(1.14, 2.74, 0, 1))
     strip.set(xlim=(0, RANKS_WIDTH), ylim=(0, 1))  # inches from the left of the ranks
-    strip.plot([4.36, 4.72], [0.5, 0.5], color=RETAINED, linewidth=2.4)
+    strip.plot([4.36, 4.72], [0.5, 0.5], color=BLUE, linewidth=2.4)
     for x, words, side in (
         (0, "r:  eliminated 0", "left"),
         (2.81, "1 retained", "left"),

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from datasets import ClassLabel, Dataset
+from datasets import ClassLabel
 
 from powerbert.errors import DataError
-from powerbert.tasks.provenance import notes_of, source_of, unit_of
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Split, Task
 
 BATCH = 1000
 
@@ -70,7 +69,7 @@ def text_problem(text: object) -> str | None:
     return None
 
 
-def check_splits(splits: Mapping[str, Dataset], task: Task) -> Findings:
+def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
     """Look at whole splits: refuse a training set of one class, warn of repetitions and overlap.
 
     Rows are checked one by one already where they are read.
@@ -78,51 +77,49 @@ def check_splits(splits: Mapping[str, Dataset], task: Task) -> Findings:
     labels: dict[str, dict[str, int]] = {}
     spread: dict[str, Spread] = {}
     warnings: list[str] = []
-    for split, dataset in splits.items():
-        if "label" not in dataset.column_names:
+    for name, split in splits.items():
+        if "label" not in split.dataset.column_names:
             continue
-        values = dataset["label"][:]  # at once; iterating over a column fetches row by row
+        values = split.dataset["label"][:]  # at once; iterating over a column fetches row by row
         if task.kind == "regression":
-            spread[split] = Spread(min(values), sum(values) / len(values), max(values))
+            spread[name] = Spread(min(values), sum(values) / len(values), max(values))
         else:
-            labels[split] = _distribution(dataset, values)
+            labels[name] = _distribution(split, values)
         if len(set(values)) == 1:
-            warnings.append(_one_label(split, dataset, task, labels.get(split)))
+            warnings.append(_one_label(name, split, task, labels.get(name)))
     trained: dict[bytes, _Row] | None = None
-    for split in sorted(splits, key=lambda split: split != "train"):  # the training set first
-        rows = _rows(splits[split], task)
+    for name in sorted(splits, key=lambda name: name != "train"):  # the training set first
+        rows = _rows(splits[name], task)
         first: dict[bytes, _Row] = {}
         for row in rows:
             first.setdefault(row.texts, row)
-        warnings += _repetitions(split, splits[split], rows, first)
-        if split == "train":
+        warnings += _repetitions(name, splits[name], rows, first)
+        if name == "train":
             trained = first
         elif trained is not None:
-            warnings += _overlap(split, splits[split], rows, trained, splits["train"])
-    notes = tuple(f"{split}: {note}" for split, dataset in splits.items() for note in notes_of(dataset))
-    counts = {split: len(dataset) for split, dataset in splits.items()}
+            warnings += _overlap(name, splits[name], rows, trained, splits["train"])
+    notes = tuple(f"{name}: {note}" for name, split in splits.items() for note in split.notes)
+    counts = {name: len(split) for name, split in splits.items()}
     return Findings(counts, labels, spread, tuple(warnings), notes)
 
 
-def _distribution(dataset: Dataset, values: list[int]) -> dict[str, int]:
-    feature, count = dataset.features["label"], Counter(values)
+def _distribution(split: Split, values: list[int]) -> dict[str, int]:
+    feature, count = split.dataset.features["label"], Counter(values)
     names = feature.names if isinstance(feature, ClassLabel) else [str(i) for i in range(max(values) + 1)]
     return {name: count[index] for index, name in enumerate(names)}
 
 
-def _one_label(split: str, dataset: Dataset, task: Task, labels: Mapping[str, int] | None) -> str:
+def _one_label(name: str, split: Split, task: Task, labels: Mapping[str, int] | None) -> str:
     """Refuse a training set with nothing to learn; a warning for any other split."""
-    only = dataset["label"][0]
+    only = split.dataset["label"][0]
     if labels is not None:
         only = next(name for name, count in labels.items() if count)
-    start = unit_of(dataset), dataset["row"][0] if "row" in dataset.column_names else 1
-    what = (
-        f"{source_of(dataset)}: all {len(dataset):,} rows from {start[0]} {start[1]} on are labelled {only!r}"
-    )
-    if split == "train":
+    start = split.dataset["row"][0] if "row" in split.dataset.column_names else 1
+    what = f"{split.source}: all {len(split):,} rows from {split.unit} {start} on are labelled {only!r}"
+    if name == "train":
         kinds = "values" if task.kind == "regression" else "classes"
         raise DataError(what, rule=f"training needs at least two {kinds}", remedy="check the label column")
-    return f"{what}, so the metric on {split} says little"
+    return f"{what}, so the metric on {name} says little"
 
 
 class _Row(NamedTuple):
@@ -131,10 +128,10 @@ class _Row(NamedTuple):
     label: float | None
 
 
-def _rows(dataset: Dataset, task: Task) -> list[_Row]:
-    names = dataset.column_names
+def _rows(split: Split, task: Task) -> list[_Row]:
+    names = split.dataset.column_names
     rows: list[_Row] = []
-    for batch in dataset.iter(batch_size=BATCH):
+    for batch in split.dataset.iter(batch_size=BATCH):
         size = len(batch[names[0]])
         numbers = batch["row"] if "row" in names else range(len(rows) + 1, len(rows) + 1 + size)
         labels = batch["label"] if "label" in names else [None] * size
@@ -146,27 +143,27 @@ def _rows(dataset: Dataset, task: Task) -> list[_Row]:
     return rows
 
 
-def _repetitions(split: str, dataset: Dataset, rows: list[_Row], first: Mapping[bytes, _Row]) -> list[str]:
+def _repetitions(name: str, split: Split, rows: list[_Row], first: Mapping[bytes, _Row]) -> list[str]:
     repeated = [(row, first[row.texts]) for row in rows if first[row.texts] is not row]
     if not repeated:
         return []
-    (row, earlier), unit = repeated[0], unit_of(dataset)
+    row, earlier = repeated[0]
     others = sum(row.label != earlier.label for row, earlier in repeated)
     return [
-        f"{source_of(dataset)}: {len(repeated):,} of {len(dataset):,} {split} rows repeat the text of an "
+        f"{split.source}: {len(repeated):,} of {len(split):,} {name} rows repeat the text of an "
         f"earlier row{f', {others:,} of them with another label' if others else ''}; "
-        f"the first is {unit} {row.number}, which repeats {unit} {earlier.number}"
+        f"the first is {split.unit} {row.number}, which repeats {split.unit} {earlier.number}"
     ]
 
 
 def _overlap(
-    split: str, dataset: Dataset, rows: list[_Row], trained: Mapping[bytes, _Row], train: Dataset
+    name: str, split: Split, rows: list[_Row], trained: Mapping[bytes, _Row], train: Split
 ) -> list[str]:
     both = [row for row in rows if row.texts in trained]
     if not both:
         return []
     return [
-        f"{source_of(dataset)}: {len(both):,} of {len(dataset):,} {split} rows are in the training data too; "
-        f"the first is {unit_of(dataset)} {both[0].number}, which is {unit_of(train)} "
-        f"{trained[both[0].texts].number} of {source_of(train)}"
+        f"{split.source}: {len(both):,} of {len(split):,} {name} rows are in the training data too; "
+        f"the first is {split.unit} {both[0].number}, which is {train.unit} "
+        f"{trained[both[0].texts].number} of {train.source}"
     ]

@@ -11,52 +11,45 @@ from datasets import Dataset
 
 from powerbert.errors import DataError
 from powerbert.tasks.lengths import LENGTHS
-from powerbert.tasks.provenance import describe, notes_of, source_of, unit_of
-from powerbert.tasks.sampling import subset
-from powerbert.tasks.task import CHOICES, Task
-from powerbert.text.tokenise import clean, tokenizer_options
+from powerbert.tasks.task import CHOICES, Split, Task
+from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
 BATCH = 1000
-TYPES = {"input_ids": pyarrow.int32(), "attention_mask": pyarrow.int8(), "token_type_ids": pyarrow.int8()}
+TYPES = dict(zip(INPUTS, (pyarrow.int32(), pyarrow.int8(), pyarrow.int8()), strict=True))
 BLANK = re.compile("_+")
 
-Batch = Mapping[str, Sequence[Any]]
-Encoded = dict[str, list[Any]]
+_Columns = Mapping[str, Sequence[Any]]
 
 
-def encode_split(dataset: Dataset, task: Task, tokenizer: Any, max_length: int) -> Dataset:
+def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> Dataset:
     """Tokenise a normalised split to at most `max_length` (N) word-vectors per input.
 
     Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if
     used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
     choice each column holds four sequences per row and `length` is the longest.
     """
+    batches = split.dataset.iter(batch_size=BATCH)
+    tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
+    return Dataset(pyarrow.concat_tables(tables))
+
+
+def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> list[Row]:
+    """Tokenise checked rows, given as columns; for multiple choice every choice becomes an input."""
     room = max_length - tokenizer.num_special_tokens_to_add(pair=len(task.columns) > 1)
     if room < 2:
         raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
-    choices = task.kind == "multiple-choice"
-    tables = []
-    for batch in dataset.iter(batch_size=BATCH):
-        encoded = (
-            _encode_choices(batch, tokenizer, max_length)
-            if choices
-            else _encode_texts(batch, tokenizer, max_length)
-        )
-        tables.append(_table(encoded, batch, task, choices))
-    return describe(
-        Dataset(pyarrow.concat_tables(tables)), source_of(dataset), unit_of(dataset), notes_of(dataset)
-    )
+    if task.kind == "multiple-choice":
+        return _choices(rows, tokenizer, max_length)
+    return tokenise(tokenizer, texts_of(rows), max_length).rows
 
 
-def measure_lengths(
-    dataset: Dataset, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0
-) -> list[int]:
+def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
     """Word-vectors of each input, for `lengths.choose_max_length`; more than 512 counts as 512.
 
     At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
     every choice is an input.
     """
-    part = subset(dataset, rows, seed) if rows < len(dataset) else dataset
+    part = split.part(rows, seed) if rows < len(split) else split
     encoded = encode_split(part, task, tokenizer, LENGTHS[-1])
     if task.kind == "multiple-choice":
         return [len(choice) for row in encoded["input_ids"][:] for choice in row]
@@ -71,23 +64,23 @@ def question_and_option(question: str, option: str) -> str:
     return f"{question} {option}"
 
 
-def _encode_texts(batch: Batch, tokenizer: Any, max_length: int) -> Encoded:
-    names = [name for name in ("text", "text_pair") if name in batch]
-    texts = [[clean(text, max_length) for text in batch[name]] for name in names]
-    return dict(tokenizer(*texts, **tokenizer_options(max_length)))  # pairs lose from the longer text first
+def texts_of(rows: _Columns) -> list[Text]:
+    """The texts or pairs of normalised rows."""
+    if "text_pair" in rows:
+        return list(zip(rows["text"], rows["text_pair"], strict=True))
+    return list(rows["text"])
 
 
-def _encode_choices(batch: Batch, tokenizer: Any, max_length: int) -> Encoded:
+def _choices(batch: _Columns, tokenizer: Any, max_length: int) -> list[Row]:
     """Four inputs per question, article first; only the article is cut."""
-    articles = [clean(article, max_length) for article in batch["article"] for _ in range(CHOICES)]
+    articles = [article for article in batch["article"] for _ in range(CHOICES)]
     seconds = [
-        clean(question_and_option(question, option), max_length)
+        clean(question_and_option(question, option), max_length)[0]
         for question, options in zip(batch["question"], batch["options"], strict=True)
         for option in options
     ]
-    seconds = _shortened(seconds, tokenizer, max_length)
-    options = tokenizer_options(max_length) | {"truncation": "only_first"}
-    return dict(tokenizer(articles, seconds, **options))
+    pairs = list(zip(articles, _shortened(seconds, tokenizer, max_length), strict=True))
+    return tokenise(tokenizer, pairs, max_length, truncation="only_first").rows
 
 
 def _shortened(seconds: list[str], tokenizer: Any, max_length: int) -> list[str]:
@@ -118,18 +111,17 @@ def _spans(texts: list[str], tokenizer: Any) -> list[list[tuple[int, int]]]:
     return spans
 
 
-def _table(encoded: Encoded, batch: Batch, task: Task, choices: bool) -> pyarrow.Table:
+def _table(rows: list[Row], batch: _Columns, task: Task) -> pyarrow.Table:
     """One batch as Arrow columns, in the smallest whole numbers that hold them."""
-    lengths = [len(row) for row in encoded["input_ids"]]
-    columns = {}
-    for name, values in encoded.items():
-        kind = pyarrow.list_(TYPES[name])
-        if choices:
-            values = [values[at : at + CHOICES] for at in range(0, len(values), CHOICES)]
-            kind = pyarrow.list_(kind)
-        columns[name] = pyarrow.array(values, type=kind)
-    if choices:
-        lengths = [max(lengths[at : at + CHOICES]) for at in range(0, len(lengths), CHOICES)]
+    columns: dict[str, Any] = {
+        name: pyarrow.array([row[name] for row in rows], type=pyarrow.list_(TYPES[name])) for name in rows[0]
+    }
+    lengths = [len(row["input_ids"]) for row in rows]
+    if task.kind == "multiple-choice":
+        starts = range(0, len(rows), CHOICES)
+        offsets = pyarrow.array([*starts, len(rows)], type=pyarrow.int32())
+        columns = {name: pyarrow.ListArray.from_arrays(offsets, choices) for name, choices in columns.items()}
+        lengths = [max(lengths[at : at + CHOICES]) for at in starts]
     if "label" in batch:
         kind = pyarrow.float32() if task.kind == "regression" else pyarrow.int64()
         columns["labels"] = pyarrow.array(batch["label"], type=kind)

@@ -1,12 +1,17 @@
-"""What a task is: where its text and labels are, how it is scored, and how the authors trained it."""
+"""What a task is: its columns and labels, its metric, how the authors trained it; and a split of its data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy
 
 from powerbert.errors import DataError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 Kind = Literal["classification", "regression", "multiple-choice"]
 
@@ -22,7 +27,7 @@ class HyperParameters:
     lr_soft_extract: float
     """Learning rate of the retention parameters r."""
     lambda_: float
-    """Weight of the regularizer; `facts.md` tells why it is nearly inert under Adam."""
+    """Weight of the regularizer; nearly inert under Adam (`docs/deviations.md`)."""
     batch_size: int
     """Inputs per step; for multiple choice, questions per step."""
     published: bool = True
@@ -94,3 +99,34 @@ class Task:
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same task with the class names that were found in the training data."""
         return replace(self, labels=tuple(labels), exact_labels=True)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a task, and where they came from."""
+
+    dataset: Dataset
+    source: str = "the dataset"
+    """The file, folder or name that the rows were read from."""
+    unit: str = "row"
+    """What the numbers in column `row` count: "line" or "row"."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the rows, such as blank lines that were skipped or the part that was taken."""
+    skipped: int = 0
+    """Rows and blank lines of the source that were left out."""
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def part(self, rows: int, seed: int) -> Split:
+        """Shuffle, then take `rows` rows (all, if there are fewer); the notes say so.
+
+        Shuffled first, because files come in order: RACE by level, aclImdb by label. With one seed a
+        smaller part is the beginning of a larger one.
+        """
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")
+        order = numpy.random.default_rng(seed).permutation(len(self))[:rows]
+        part = self.dataset.select(order.tolist(), keep_in_memory=True)
+        note = f"{len(part):,} of {len(self):,} rows, shuffled with seed {seed}"
+        return replace(self, dataset=part, notes=(*self.notes, note))

@@ -1,4 +1,4 @@
-"""Texts in any order to batches of like length, and answers back in the order of the texts.
+"""Rows to batches of like length.
 
 A batch costs its rows times its longest input, PAD included. Sorted by real length there is next to no
 PAD; a budget of word-vectors then bounds the time and memory of a batch, whatever the lengths are.
@@ -6,24 +6,27 @@ PAD; a budget of word-vectors then bounds the time and memory of a batch, whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Sampler
 
-from powerbert.engines.engine import Engine, Integers
-from powerbert.errors import PowerBertError
-from powerbert.text.tokenise import clean, tokenizer_options
+from powerbert.errors import DataError, PowerBertError
+from powerbert.text.tokenise import INPUTS
 
 BUDGET = 4096
 """Word-vectors of a batch at encoder 1."""
-WINDOW = 2048
-"""Texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size."""
+POOL = 50
+"""Batches per pool that is sorted by length: large enough for like lengths, small enough to stay random."""
+TEACHER = "teacher"
+"""The column of a teacher's answers: for the loss, not for the model."""
 
-Text = str | tuple[str, str]
-Row = dict[str, list[int]]
+Integers = NDArray[numpy.int64]
 
 
 def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) -> list[list[int]]:
@@ -34,8 +37,10 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
     Long inputs come first, so that memory is at its highest at the start, not in the end.
     """
     if budget < 1 or (most is not None and most < 1):
-        raise PowerBertError("a batch holds at least one word-vector and one row", got=(budget, most))
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        raise PowerBertError(
+            "a batch is too small", got=(budget, most), rule="it holds at least one word-vector and one row"
+        )
+    order = length_order(lengths)
     batches: list[list[int]] = []
     at = 0
     while at < len(order):
@@ -46,65 +51,104 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
     return batches
 
 
+def length_order(lengths: Sequence[int]) -> list[int]:
+    """Row numbers from long to short; equal lengths keep their order."""
+    return sorted(range(len(lengths)), key=lambda row: -lengths[row])
+
+
 def _few_numbers(rows: int) -> int:
     """A power of two from 16 on: engines make and keep kernels for every number of rows they meet."""
     return rows if rows < 16 else 1 << (rows.bit_length() - 1)
 
 
-def tokenise(engine: Engine, texts: Sequence[Text], first: int = 0) -> list[Row]:
-    """Tokenise texts or pairs that have a word each; errors count from `first`."""
-    for number, text in enumerate(texts, first):
-        parts = text if isinstance(text, tuple) else (text,)
-        if not all(isinstance(part, str) and part.strip() for part in parts):
-            raise PowerBertError(f"text {number} is empty or not text", remedy="give at least one word")
-    return encode(engine, texts)
-
-
-def encode(engine: Engine, texts: Sequence[Text]) -> list[Row]:
-    """Tokenise texts or pairs, also empty ones, without padding, cut to what the model reads."""
-    limit = engine.limits.longest
-    cut = [
-        clean(text, limit) if isinstance(text, str) else tuple(clean(part, limit) for part in text)
-        for text in texts
-    ]
-    tokenizer: Any = engine.tokenizer
-    made = tokenizer(cut, **tokenizer_options(limit)) if cut else {}
-    names = [name for name in engine.limits.inputs if name in made]
-    return [{name: made[name][i] for name in names} for i in range(len(cut))]
-
-
-def collate(rows: Sequence[Row], pad: int) -> dict[str, Integers]:
-    """Pad rows on the right to their longest: (batch, length) each."""
-    if len(rows) == 1:
-        return {name: numpy.array([ids], dtype=numpy.int64) for name, ids in rows[0].items()}
+def collate(
+    rows: Sequence[Mapping[str, Sequence[int]]], pad: int | None, multiple: int = 1
+) -> dict[str, Integers]:
+    """Pad rows on the right to their longest, rounded up to a multiple: (batch, length) each."""
+    names = [name for name in INPUTS if name in rows[0]]
     width = max(len(row["input_ids"]) for row in rows)
+    width += -width % multiple
+    if len(rows) == 1 and width == len(rows[0]["input_ids"]):  # nothing to pad
+        return {name: numpy.array([rows[0][name]], dtype=numpy.int64) for name in names}
     batch = {}
-    for name in rows[0]:
-        filled = numpy.full((len(rows), width), pad if name == "input_ids" else 0, dtype=numpy.int64)
+    for name in names:
+        filled = numpy.full((len(rows), width), (pad or 0) if name == "input_ids" else 0, dtype=numpy.int64)
         for i, row in enumerate(rows):
             filled[i, : len(row[name])] = row[name]
         batch[name] = filled
     return batch
 
 
-def answer_rows(
-    engine: Engine, rows: Sequence[Row], *, budget: int = BUDGET, most: int | None = None
-) -> list[NDArray[numpy.float32]]:
-    """Logits (labels,) of each tokenised text, in the order of the rows."""
-    logits: list[NDArray[numpy.float32]] = [numpy.empty(0, numpy.float32)] * len(rows)
-    # Looking PAD up takes as long as collating, and one row alone has none.
-    pad = int(getattr(engine.tokenizer, "pad_token_id", None) or 0) if len(rows) > 1 else 0
-    for batch in plan([len(row["input_ids"]) for row in rows], budget, most):
-        for i, found in zip(batch, engine.run(collate([rows[i] for i in batch], pad)).logits, strict=True):
-            logits[i] = found
-    return logits
+@dataclass(frozen=True)
+class Collator:
+    """Rows of a dataset to a batch for training; columns of no use to model or loss are left out.
+
+    Use `remove_unused_columns=False` with Trainer, so that its samplers still see `length`.
+    """
+
+    tokenizer: Any
+    multiple: int = 1
+    """Round the width up to a multiple, so that a long run meets few different shapes."""
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """Return (batch, length), or (batch, choices, length) for multiple choice, and `labels`."""
+        flat = flattened(rows)
+        padded = collate(flat, self.tokenizer.pad_token_id, self.multiple)
+        batch = {name: torch.from_numpy(words) for name, words in padded.items()}
+        if len(flat) > len(rows):
+            batch = {name: words.reshape(len(rows), -1, words.shape[1]) for name, words in batch.items()}
+        if "labels" in rows[0]:
+            labels = [row["labels"] for row in rows]
+            dtype = torch.float32 if isinstance(labels[0], float) else torch.int64
+            batch["labels"] = torch.tensor(labels, dtype=dtype)
+        if TEACHER in rows[0]:
+            batch[TEACHER] = torch.tensor([row[TEACHER] for row in rows], dtype=torch.float32)
+        return batch
 
 
-def answer(
-    engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW
-) -> Iterator[NDArray[numpy.float32]]:
-    """Logits (labels,) of each text, in the order of the texts, which may be a stream of any size."""
-    stream, read = iter(texts), 0
-    while held := list(islice(stream, window)):
-        rows, read = tokenise(engine, held, read), read + len(held)
-        yield from answer_rows(engine, rows, budget=budget)
+def flattened(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Every choice of a multiple-choice row as a row of its own; other rows as they are."""
+    if not rows or not isinstance(rows[0]["input_ids"][0], Sequence):
+        return rows
+    names = [name for name in INPUTS if name in rows[0]]
+    return [{name: row[name][i] for name in names} for row in rows for i in range(len(row["input_ids"]))]
+
+
+class LengthGroupedSampler(Sampler[int]):
+    """Row numbers such that every `batch_size` in turn have like lengths; give it to a DataLoader.
+
+    The order is decided by seed and epoch alone. transformers' own `group_by_length` will not do: it
+    draws from torch's global generator, so a resumed epoch has another order; it measures `input_ids`,
+    which for multiple choice has length 4 everywhere; and it shuffles evaluation.
+
+    `batch_size` is the effective one (per device, times accumulation, times processes), so that any
+    split of it into devices and steps trains on the same batches. Trainer and accelerate call
+    `set_epoch` at the start of each epoch.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        if batch_size < 1:
+            raise DataError("the batch size is too small", got=batch_size, rule="at least 1")
+        self.lengths = numpy.asarray(lengths, dtype=numpy.int64)
+        self.batch_size, self.seed, self.epoch = batch_size, seed, 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order is next."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        random = numpy.random.default_rng([self.seed, self.epoch])
+        size, shuffled = self.batch_size, random.permutation(len(self.lengths))
+        batches: list[list[int]] = []
+        for start in range(0, len(shuffled), size * POOL):
+            pool = shuffled[start : start + size * POOL]
+            rows = pool[numpy.argsort(-self.lengths[pool], kind="stable")].tolist()
+            batches += [rows[at : at + size] for at in range(0, len(rows), size)]
+        # A pool runs from long to short: shuffled batches keep the lengths of one step unrelated to the
+        # next. Only the last batch can be short, and it stays last.
+        order = random.permutation(max(len(batches) - 1, 0)).tolist()
+        for position in [*order, *range(len(order), len(batches))]:
+            yield from batches[position]

@@ -1,37 +1,89 @@
-"""Text to model inputs, safely: text is cut before it is tokenised and cannot spell special tokens."""
+"""Text to word pieces, safely: text is cut before it is tokenised and cannot spell special tokens."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from powerbert.modeling.apply import base_of, retention_of
-from powerbert.modeling.families.registry import family_of
+from powerbert.errors import PowerBertError
 
 CHARACTERS_PER_TOKEN = 32
-"""More characters than this per token are never read: 10 MB of words took 34 s to tokenise to 128."""
+"""More characters than this per word piece are never read: 10 MB of words took 34 s to tokenise to 128."""
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""What a model may read of a row."""
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+Row = dict[str, list[int]]
+"""One input without padding: its word pieces under the names of `INPUTS`."""
+
+_GAP = re.compile(rf"(?<!\s)\s{{{CHARACTERS_PER_TOKEN},}}")
 
 
-def longest_input(model: Any, tokenizer: Any) -> int:
-    """The least of what the model's positions, the tokenizer and N of its configuration allow."""
-    base, retention = base_of(model), retention_of(model)
-    limit = min(family_of(base).longest(base.config), int(tokenizer.model_max_length))
-    return limit if retention is None or retention.max_length is None else min(limit, retention.max_length)
+class Tokenised(NamedTuple):
+    """Texts as rows."""
+
+    rows: list[Row]
+    cut: list[bool]  # whether some of the text is not in its row
+    texts: list[Text]  # as they were tokenised: cleaned
+    encodings: Sequence[Any]  # the tokenizer's own, with the characters of each word piece; () of a slow one
 
 
-def tokenizer_options(limit: int) -> dict[str, Any]:
-    """How text is tokenised everywhere: truncated, and `[SEP]` in it is four characters, not a token."""
-    return {"truncation": True, "max_length": limit, "split_special_tokens": True}
+def tokenise(
+    tokenizer: Any,
+    texts: Sequence[Text],
+    longest: int,
+    inputs: Sequence[str] = INPUTS,
+    *,
+    truncation: str = "longest_first",
+) -> Tokenised:
+    """Tokenise texts or pairs, also empty ones, each to at most `longest` word pieces.
+
+    inputs: what the model reads of what the tokenizer makes.
+    truncation: where a pair is too long, "longest_first" cuts the longer text, "only_first" the first.
+    """
+    if not texts:
+        return Tokenised([], [], [], ())
+    cleaned = [_clean(text, longest) for text in texts]
+    ready = [text for text, _ in cleaned]
+    made = tokenizer(ready, truncation=truncation, max_length=longest, split_special_tokens=True)
+    names = [name for name in inputs if name in made]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*(made[name] for name in names), strict=True)]
+    cut = [
+        capped or (len(row["input_ids"]) >= longest and _overflows(made, i))
+        for i, (row, (_, capped)) in enumerate(zip(rows, cleaned, strict=True))
+    ]
+    return Tokenised(rows, cut, ready, made.encodings or ())
 
 
-def encode_texts(model: Any, tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Any:
-    """Tokenise to tensors (a BatchEncoding), truncated to the longest input and padded to the batch's."""
-    limit = longest_input(model, tokenizer)
-    parts = [texts] if pairs is None else [texts, pairs]
-    cut = [[clean(text, limit) for text in part] for part in parts]
-    return tokenizer(*cut, padding=True, return_tensors="pt", **tokenizer_options(limit))
+def clean(text: str, longest: int) -> tuple[str, bool]:
+    """Cap the characters and replace lone surrogates, which no tokenizer accepts; tell whether the cap bit.
+
+    A text over the cap first loses what no model reads: long stretches of white space.
+    """
+    cap = longest * CHARACTERS_PER_TOKEN
+    if over := len(text) > cap:
+        text = _GAP.sub(" ", text).strip()
+        text, over = text[:cap], len(text) > cap
+    return (text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")), over
 
 
-def clean(text: str, limit: int) -> str:
-    """Cap the characters and replace lone surrogates, which no tokenizer accepts."""
-    return text[: limit * CHARACTERS_PER_TOKEN].encode("utf-8", "replace").decode("utf-8")
+def check_texts(texts: Sequence[object], first: int = 0) -> None:
+    """Refuse a text or pair without a word, by its number, counted from `first`."""
+    for number, text in enumerate(texts, first):
+        parts = text if isinstance(text, tuple) else (text,)
+        if not all(isinstance(part, str) and part.strip() for part in parts):
+            raise PowerBertError(f"text {number} is empty or not text", remedy="give at least one word")
+
+
+def _clean(text: Text, longest: int) -> tuple[Text, bool]:
+    if isinstance(text, str):
+        return clean(text, longest)
+    (first, one), (second, other) = (clean(part, longest) for part in text)
+    return (first, second), one or other
+
+
+def _overflows(made: Any, row: int) -> bool:
+    """Whether the tokenizer left word pieces out; of a slow one, which does not say so, we assume it."""
+    return made.encodings is None or bool(made.encodings[row].overflowing)

@@ -1,1 +1,57 @@
-"""The three training steps, the anytime recipe, and what makes them dependable."""
+"""The paper's three training steps and the anytime recipe.
+
+    from powerbert.training import Data, SearchOptions, finetune, retrain, search
+
+    finetune("encoder", data, "one")
+    search("one", data, "two", SearchOptions(regulariser=0.05))
+    result = retrain("two", data, "three")
+
+A step says what it does, and how long it will take, through the logger "powerbert.training".
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from powerbert.training.data import Data
+    from powerbert.training.evaluation import Evaluation
+    from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+    from powerbert.training.runner import StepResult
+    from powerbert.training.sandwich import anytime
+    from powerbert.training.steps import finetune, retrain, search
+    from powerbert.training.trainer import InterruptedRun
+
+__all__ = [
+    "AnytimeOptions",
+    "Data",
+    "Evaluation",
+    "InterruptedRun",
+    "Options",
+    "RetrainOptions",
+    "SearchOptions",
+    "StepResult",
+    "anytime",
+    "finetune",
+    "retrain",
+    "search",
+]
+
+_HOMES = {
+    "Data": "data",
+    "Evaluation": "evaluation",
+    "InterruptedRun": "trainer",
+    "StepResult": "runner",
+    "anytime": "sandwich",
+    "finetune": "steps",
+    "retrain": "steps",
+    "search": "steps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch and transformers only when a name needs them; options alone are read at once."""
+    if name not in __all__:
+        raise AttributeError(f"module 'powerbert.training' has no attribute {name!r}")
+    return getattr(import_module(f"powerbert.training.{_HOMES.get(name, 'options')}"), name)

@@ -11,11 +11,14 @@ from typing import Any
 
 from datasets import Dataset
 
+from powerbert.errors import DataError
+from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
-from powerbert.tasks.task import Task
-from powerbert.text.tokenise import longest_input
+from powerbert.tasks.task import Split, Task
+
+SHORTEST = 8  # of N
 
 
 @dataclass(frozen=True)
@@ -23,13 +26,17 @@ class Data:
     """The splits of a task, before any model has seen them."""
 
     task: Task
-    splits: Mapping[str, Dataset]
+    splits: Mapping[str, Split]
     findings: Findings
+    max_length: int | None = None
+    """N as the user wants it, the longest input; None: the task's, else the paper's rule."""
 
     @classmethod
-    def of(cls, task: Task, splits: Mapping[str, Dataset]) -> Data:
+    def of(cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None) -> Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
-        return cls(task, splits, check_splits(splits, task))
+        if max_length is not None and max_length < SHORTEST:
+            raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
+        return cls(task, splits, check_splits(splits, task), max_length)
 
     @cached_property
     def digest(self) -> str:
@@ -37,7 +44,7 @@ class Data:
         content = hashlib.sha256()
         for name, split in self.splits.items():
             content.update(name.encode())
-            for batch in split.iter(batch_size=10_000):
+            for batch in split.dataset.iter(batch_size=10_000):
                 content.update(json.dumps(batch, sort_keys=True).encode())
         return content.hexdigest()[:16]
 
@@ -54,8 +61,11 @@ class Encoded:
 
 
 def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None) -> Encoded:
-    """Tokenise all splits to N: as given, else the task's, else by the paper's rule."""
-    limit = longest_input(model, tokenizer)
+    """Tokenise all splits to N: as given, else the task's, else by the paper's rule.
+
+    The tokenizer is given N too: what is trained so is evaluated so. An earlier training's N is no limit.
+    """
+    limit, max_length = longest_input(model), max_length or data.max_length
     if max_length is not None:
         why = f"N={max_length} as given"
     elif data.task.max_length is not None:
@@ -69,6 +79,7 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
         )
     if max_length > limit:
         max_length, why = limit, f"N={limit}, the longest input of the model"
+    tokenizer.model_max_length = max_length
     task = replace(data.task, max_length=max_length)
     splits = {name: encode_split(rows, task, tokenizer, max_length) for name, rows in data.splits.items()}
     return Encoded(task, splits, max_length, why)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from powerbert.errors import ModelFolderError
+from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task
@@ -29,21 +31,28 @@ PROBLEMS: dict[str, Any] = {
     "multiple-choice": None,  # a choice has one number, of which transformers makes no kind of labels
 }
 
+logger = logging.getLogger(__name__)
+
 
 def has_head(model: PreTrainedModel, task: Task) -> bool:
-    """Whether the model already answers this task: the right class, and the same labels in order."""
-    if type(model) is not _head_class(model, task):
+    """Whether the model already answers this task: the right class, and the same labels in order.
+
+    Labels are the same in any case of their letters: a NEGATIVE is a negative.
+    """
+    auto: Any = AUTO[task.kind]
+    if type(model) is not auto._model_mapping[type(model.config)]:
+        return False
+    if model.config.problem_type not in (None, PROBLEMS[task.kind]):
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
-    id2label: Any = model.config.id2label
-    return [id2label[i] for i in sorted(id2label)] == list(task.labels or ())
+    return [name.casefold() for name in _labels(model)] == [name.casefold() for name in task.labels or ()]
 
 
 def model_for(
     folder: str | Path, task: Task, seed: int
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, bool]:
-    """Load a model for the task, untouched; the third value tells whether it brought its head along.
+    """Load a model for the task, without elimination; the third value tells whether it brought its head.
 
     A new head is drawn from the seed; every tensor of the encoder comes from the folder.
     """
@@ -51,6 +60,51 @@ def model_for(
     remove(model)
     if has_head(model, task):
         return model, tokenizer, True
+    if model.base_model is not model:
+        logger.warning(
+            f"{folder}: a new head for {task.name} ({_shown(task.labels)}) replaces that of "
+            f"{type(model).__name__} ({_shown(_labels(model))}); to keep it, give it the task's labels"
+        )
+    return _with_new_head(model, task, seed), tokenizer, False
+
+
+def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model that answers the task, without elimination, or refuse it."""
+    model, tokenizer = load(folder)
+    check_head(remove(model), folder, task, remedy="run finetune first")
+    return model, tokenizer
+
+
+def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: str) -> None:
+    """Refuse a model that does not answer the task."""
+    if not has_head(model, task):
+        raise UnsupportedModelError(
+            f"{folder} does not answer {task.name}",
+            got=f"{type(model).__name__} with labels {_shown(_labels(model))}",
+            rule=f"the task's are {_shown(task.labels)}",
+            remedy=remedy,
+        )
+
+
+def check_teacher(
+    folder: str | Path, task: Task, student: PreTrainedModel, tokenizer: Any, *, vectors: bool
+) -> None:
+    """Refuse a teacher that does not answer the task, or does not read what the student reads."""
+    remedy = "give another --teacher, or --distillation 0"
+    teacher, own = load(folder)
+    check_head(teacher, folder, task, remedy)
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise UnsupportedModelError(
+            f"{folder} cannot teach this model", rule="both must have the same vocabulary", remedy=remedy
+        )
+    sizes = teacher.config.hidden_size, student.config.hidden_size
+    if vectors and sizes[0] != sizes[1]:
+        raise UnsupportedModelError(
+            "--hidden-weight compares CLS vectors of one size", got=sizes, remedy="give --hidden-weight 0"
+        )
+
+
+def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
     config = model.config
     config.num_labels = task.num_labels
     config.problem_type = PROBLEMS[task.kind]
@@ -68,9 +122,13 @@ def model_for(
             got=[*missing, *unexpected][:3],
             remedy="use a folder with a whole pretrained encoder",
         )
-    return headed.eval(), tokenizer, False
+    return headed.eval()
 
 
-def _head_class(model: PreTrainedModel, task: Task) -> Any:
-    auto: Any = AUTO[task.kind]
-    return auto._model_mapping[type(model.config)]
+def _labels(model: PreTrainedModel) -> list[str]:
+    id2label: Any = model.config.id2label
+    return [str(id2label[i]) for i in sorted(id2label)]
+
+
+def _shown(labels: Sequence[str] | None) -> str:
+    return ", ".join(labels[:5]) + ", ..." * (len(labels) > 5) if labels else "a number"

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from typing_extensions import override
 
 from powerbert.errors import PowerBertError
-from powerbert.tasks.task import Task
+
+if TYPE_CHECKING:
+    from powerbert.tasks.task import Task
 
 TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
-LAMBDA = 0.03
-"""The regulariser of a search."""
-PRECISIONS = ("fp32", "bf16")
+DECOUPLED_LAMBDA = 0.03
 ROOM = 16
 """Inputs that are trained on at once unless the user says so; more are accumulated, to save memory."""
-
 BY_TASK: Any = None
 """Default of what the task decides; `for_task` puts the task's own value in its place."""
 
@@ -31,12 +32,12 @@ class Options:
     learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = BY_TASK
     batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
     accumulation: Annotated[
-        int, "Batches per step; by default the task's published batch over --batch-size."
+        int, "Batches per step; by default as many as make the task's published batch of all processes."
     ] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
-    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is fast."] = (
+    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = (
         "fp32"
     )
     gradient_checkpointing: Annotated[bool, "Less memory, more time: recompute in the backward pass."] = False
@@ -44,28 +45,26 @@ class Options:
     report_to: Annotated[str, "Where transformers' Trainer reports: none, tensorboard, wandb."] = "none"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "learning_rate", "batch_size", "accumulation", "evaluations"):
-            value = getattr(self, name)
-            if value is not BY_TASK and not value > 0:
-                raise PowerBertError(f"--{name.replace('_', '-')} is not positive", got=value)
-        if not 0 <= self.warmup < 1:
-            raise PowerBertError(
-                "--warmup is a share of the steps", got=self.warmup, rule="from 0 to below 1"
-            )
-        if self.precision not in PRECISIONS:
-            raise PowerBertError("unknown --precision", got=self.precision, rule=" or ".join(PRECISIONS))
+        for field in fields(self):
+            value, rule = getattr(self, field.name), RULES.get(field.name)
+            if rule is not None and value is not None and not rule.holds(value):
+                flag = f"--{field.name.replace('_', '-')}"
+                raise PowerBertError(f"{flag} is out of range", got=value, rule=rule.text)
 
-    def for_task(self, task: Task) -> Self:
-        """The same options with the task's published hyper-parameters where nothing was given."""
+    def for_task(self, task: Task, processes: int = 1) -> Self:
+        """The same options with what was left open filled in from the task's published hyper-parameters.
+
+        The effective batch is the published one, whatever part of it fits into memory at once:
+
+        >>> from powerbert.tasks.registry import find_task
+        >>> Options(batch_size=8).for_task(find_task("SST-2")).accumulation
+        8
+        """
         published = task.hyper_parameters
-        batch = self.batch_size or min(published.batch_size, ROOM)
-        whole = published.batch_size if self.batch_size is None else batch
-        return replace(
-            self,
-            learning_rate=self.learning_rate or published.lr,
-            batch_size=batch,
-            accumulation=self.accumulation or max(1, whole // batch),
-        )
+        rate = _given(self.learning_rate, published.lr)
+        batch = _given(self.batch_size, min(published.batch_size, ROOM))
+        batches = _given(self.accumulation, max(1, round(published.batch_size / (batch * processes))))
+        return replace(self, learning_rate=rate, batch_size=batch, accumulation=batches)
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class SearchOptions(Options):
 
     epochs: Annotated[float, "Passes over the training data."] = 2.0
     regulariser: Annotated[
-        float, "lambda: how hard mass is pressed down, times j at encoder j; by default 0.03."
+        float, f"lambda: how hard mass is pressed down, times j at encoder j; by default {DECOUPLED_LAMBDA}."
     ] = BY_TASK
     retention_learning_rate: Annotated[
         float | None, "Learning rate of r; by default so that lambda means the same for any data size."
@@ -91,27 +90,14 @@ class SearchOptions(Options):
         str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
     ] = "decoupled"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.optimiser not in ("decoupled", "release"):
-            raise PowerBertError("unknown optimiser of r", got=self.optimiser, rule="decoupled or release")
-        if self.lengths not in ("half", "mass"):
-            raise PowerBertError("unknown --lengths", got=self.lengths, rule="half or mass")
-        rate = 1.0 if self.retention_learning_rate is None else self.retention_learning_rate
-        weight = LAMBDA if self.regulariser is None else self.regulariser
-        if weight < 0 or rate <= 0 or self.bins < 1:
-            raise PowerBertError(
-                "lambda, the learning rate of r and the bins are positive", got=(weight, rate, self.bins)
-            )
-
     @override
-    def for_task(self, task: Task) -> Self:
-        published, rate, weight = task.hyper_parameters, self.retention_learning_rate, self.regulariser
-        if self.optimiser == "release":
-            rate = published.lr_soft_extract if rate is None else rate
-            weight = published.lambda_ if weight is None else weight
-        weight = LAMBDA if weight is None else weight
-        return replace(super().for_task(task), regulariser=weight, retention_learning_rate=rate)
+    def for_task(self, task: Task, processes: int = 1) -> Self:
+        # The published lambda and rate of r are those of the release's optimiser.
+        found, published = super().for_task(task, processes), task.hyper_parameters
+        release = self.optimiser == "release"
+        weight = _given(self.regulariser, published.lambda_ if release else DECOUPLED_LAMBDA)
+        rate = _given(self.retention_learning_rate, published.lr_soft_extract if release else None)
+        return replace(found, regulariser=weight, retention_learning_rate=rate)
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
@@ -132,14 +118,10 @@ class RetrainOptions(Options):
         0.0
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.distillation <= 1:
-            raise PowerBertError("--distillation is a weight", got=self.distillation, rule="from 0 to 1")
-        if self.temperature <= 0 or self.hidden_weight < 0:
-            raise PowerBertError(
-                "--temperature and --hidden-weight are positive", got=(self.temperature, self.hidden_weight)
-            )
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether anything is learned from a teacher."""
+        return self.distillation > 0 or self.hidden_weight > 0
 
 
 @dataclass(frozen=True)
@@ -151,9 +133,36 @@ class AnytimeOptions(Options):
     ] = 0.35
     temperature: Annotated[float, "Softens the answers that are distilled."] = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.smallest < 1 or self.temperature <= 0:
-            raise PowerBertError(
-                "--smallest is a share and --temperature positive", got=(self.smallest, self.temperature)
-            )
+
+@dataclass(frozen=True)
+class _Rule:
+    """What a value has to be; NaN fails every comparison, and so every rule."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def _one_of(*names: str) -> _Rule:
+    return _Rule(" or ".join(names), lambda value: value in names)
+
+
+_POSITIVE = _Rule("a finite number above 0", lambda value: 0 < value < inf)
+_WEIGHT = _Rule("a finite number of at least 0", lambda value: 0 <= value < inf)
+_COUNT = _Rule("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
+RULES = {
+    **dict.fromkeys(("epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE),
+    **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
+    **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins"), _COUNT),
+    "seed": _Rule("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
+    "warmup": _Rule("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
+    "precision": _one_of("fp32", "bf16"),
+    "lengths": _one_of("half", "mass"),
+    "optimiser": _one_of("decoupled", "release"),
+    "distillation": _Rule("a weight from 0 to 1", lambda value: 0 <= value <= 1),
+    "smallest": _Rule("a share between 0 and 1", lambda value: 0 < value < 1),
+}
+"""Of every option that has one; checked when options are made."""
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -12,10 +12,10 @@ from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.machine.versions import versions
+from powerbert.modeling.limits import RUN
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation
 
-RUN = "run.json"
 PACKAGES = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")
 
 
@@ -38,49 +38,60 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def trained_length(folder: Path) -> int | None:
-    """N of the training that wrote a folder, or None."""
-    found = (read_run(folder) or {}).get("result", {}).get("max_length")
-    return found if isinstance(found, int) else None
+def origin(folder: Path) -> Path:
+    """The fine-tuned model that a folder came from, through any number of searches and re-trainings.
 
-
-def begin(work: Path, output: Path, settings: dict[str, Any]) -> bool:
-    """Start or go on with a run; True if `output` already holds its result.
-
-    A folder of another run is refused rather than mixed with this one.
+    A folder that no step wrote, or that fine-tuning wrote, is that model itself.
     """
-    done, begun = read_run(output), read_run(work)
-    for folder, record in ((output, done), (work, begun)):
+    seen: set[Path] = set()
+    while (settings := _settings(folder)).get("step") not in (None, "finetune"):
+        before = Path(str(settings.get("model")))
+        if before in seen or not before.is_dir():
+            raise PowerBertError(
+                "the fine-tuned model that this one came from is not there",
+                got=str(before),
+                rule=f"{folder / RUN} names it",
+                remedy="give --teacher FOLDER, or --distillation 0",
+            )
+        seen.add(before)
+        folder = before
+    return folder
+
+
+def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
+    """Whether `output` already holds the result of a run; a folder of another run is refused."""
+    for folder in (output, work):
+        record = read_run(folder)
         if record is not None and record.get("settings") != settings:
             raise PowerBertError(
                 f"{folder} holds another run",
                 got=_differences(record.get("settings"), settings),
                 remedy="choose another --output, or delete the folder",
             )
-    if done is None and output.exists() and any(output.iterdir()):
+    if read_run(output) is not None:
+        return True
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise PowerBertError(f"{output} is not empty", remedy="choose another --output")
-    if done is None and begun is None:
-        work.mkdir(parents=True, exist_ok=True)
-        (work / RUN).write_text(json.dumps(run_record(settings), indent=2), encoding="utf-8")
-    return done is not None
+    return False
 
 
 def model_card(
-    step: str, settings: dict[str, Any], evaluation: Evaluation, retention: RetentionConfiguration | None
+    settings: dict[str, Any], evaluation: Evaluation, retention: RetentionConfiguration | None
 ) -> str:
     """A README for the model's folder, with the retention table."""
     low, high = evaluation.interval
     lines = [
         f"# {settings['task']} with powerbert",
         "",
-        f"Made by `powerbert {step}` from `{settings['model']}`, seed {settings['options']['seed']}; "
-        "the command and versions are in `run.json`, the course of training in `metrics.jsonl`.",
+        f"Made by `powerbert {settings['step']}` from `{settings['model']}`, "
+        f"seed {settings['options']['seed']}; the command and versions are in `run.json`, "
+        "the course of training in `metrics.jsonl`.",
         "",
         "| on dev | |",
         "|---|---|",
         f"| {evaluation.metric} | {evaluation.value:.4f} "
         f"(95 % interval {low:.4f} to {high:.4f}, {evaluation.rows} rows) |",
-        f"| word-vectors processed | {evaluation.word_vectors:,} of {evaluation.word_vectors_untouched:,} "
+        f"| word-vectors processed | {evaluation.word_vectors:,} of {evaluation.word_vectors_full:,} "
         f"of the unpadded model ({100 * evaluation.work:.1f} %) |",
     ]
     if retention is not None:
@@ -105,3 +116,8 @@ def _differences(old: Any, new: dict[str, Any]) -> str:
         return "unreadable settings"
     names = [name for name in {*old, *new} if old.get(name) != new.get(name)]
     return "other " + ", ".join(sorted(names))
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    found = (read_run(folder) or {}).get("settings")
+    return found if isinstance(found, dict) else {}

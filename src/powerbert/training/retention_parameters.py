@@ -1,16 +1,15 @@
-"""The retention parameters r inside a model, and the optimisers that learn them.
+"""The retention parameters r of a model while its configuration is searched, and their optimiser.
 
 Paper: Loss Function
 
-The parameters live on the model, (L, N) or (L, bins), while the configuration is searched: they are
-saved, resumed and averaged over processes with its weights. They belong to encoder j, never to its
-module, because ALBERT shares one module among all encoders.
+They live on the model, (L, N) or (L, bins), so that they are saved, resumed and averaged over processes
+with its weights. They belong to encoder j, never to its module, because ALBERT shares one module among
+all encoders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from powerbert.elimination.soft_extract import (
     soft_extract_relative,
 )
 from powerbert.modeling.apply import apply, remove, search_with
+from powerbert.modeling.families.registry import family_of
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"
@@ -33,51 +33,60 @@ that the task needs would forget at every step how much: the noise of the gradie
 below 1, the more the fewer steps there are (docs/results/training.md)."""
 
 
-@dataclass(frozen=True)
-class SoftExtract:
-    """Soft-extract with the parameters of one model; the encoder loop calls it for encoder j."""
+class RetentionParameters:
+    """r of one model: soft-extract layers with r = 1 at first, until `detach`."""
 
-    parameters: nn.Parameter
-    max_length: int | None
+    def __init__(self, model: Any, bins: int, max_length: int | None = None) -> None:
+        """Attach N parameters per encoder, or without N one per bin of relative rank."""
+        encoders = len(family_of(model).encoders(model.base_model))
+        self.model, self.max_length = model, max_length
+        self.parameter = nn.Parameter(torch.ones(encoders, max_length or bins, device=model.device))
+        model.register_parameter(NAME, self.parameter)
+        apply(model, RetentionConfiguration.full(encoders))
+        search_with(model, self)
 
     def __call__(self, j: int, rows: Tensor, ranks: Tensor, lengths: Tensor) -> Tensor:
-        """Scale the rows (batch, length, hidden) of encoder j by the parameters of their ranks."""
-        r = degrees(self.parameters[j - 1])
+        """Soft-extract at encoder j: scale rows (batch, length, hidden) by the r of their ranks."""
+        r = self.degrees()[j - 1]
         if self.max_length is None:
             return soft_extract_relative(rows, ranks, lengths, r)
         return soft_extract(rows, ranks, r)
 
+    def degrees(self) -> Tensor:
+        """r in [0, 1]: (L, N) or (L, bins); the gradient passes as if nothing were clipped."""
+        free = self.parameter
+        return free + (free.clamp(0.0, 1.0) - free).detach()
 
-def attach(model: Any, encoders: int, size: int, max_length: int | None) -> nn.Parameter:
-    """Insert soft-extract layers with r = 1: `size` parameters per encoder, N or bins of relative rank."""
-    parameters = nn.Parameter(torch.ones(encoders, size))
-    model.register_parameter(NAME, parameters)
-    apply(model, RetentionConfiguration.full(encoders))
-    search_with(model, SoftExtract(parameters, max_length))
-    return parameters
+    def mass(self) -> Tensor:
+        """mass(j; r) of each encoder: word-vectors out of N, or the share of the real length: (L,)."""
+        return self._mass(self.degrees())
 
+    def regulariser(self) -> Tensor:
+        """sum_j j * mass(j; r)."""
+        return (_depths(self.parameter) * self.mass()).sum()
 
-def detach(model: Any) -> None:
-    """Take the soft-extract layers and their parameters off again."""
-    remove(model)
-    delattr(model, NAME)
+    @torch.no_grad()
+    def to_configuration(self, rule: str) -> RetentionConfiguration:
+        """What each encoder retains: as many ranks as have r of a half or more, or the paper's mass."""
+        r = self.degrees()
+        counted = (r >= 0.5).to(r.dtype) if rule == "half" else r
+        return RetentionConfiguration.from_mass(self._mass(counted).tolist(), self.max_length)
 
+    def optimiser_group(self, rate: float, l1: float | None) -> dict[str, Any]:
+        """The group of r in `RetentionAdamW`: its own learning rate, no decay; `l1` is a decoupled lambda."""
+        return {"params": [self.parameter], "weight_decay": 0.0, "lr": rate, "l1": l1}
 
-def degrees(parameters: Tensor) -> Tensor:
-    """The parameters as r in [0, 1]; the gradient passes as if nothing were clipped."""
-    return parameters + (parameters.clamp(0.0, 1.0) - parameters).detach()
+    def detach(self) -> None:
+        """Take the soft-extract layers and their parameters off the model again."""
+        remove(self.model)
+        delattr(self.model, NAME)
 
+    def to_json(self) -> list[list[float]]:
+        """Return r of each encoder, rounded."""
+        return [[round(value, 4) for value in row] for row in self.degrees().tolist()]
 
-def masses(parameters: Tensor, max_length: int | None) -> Tensor:
-    """mass(j; r) of each encoder: word-vectors out of N, or the share of the real length: (L,)."""
-    r = degrees(parameters)
-    return relative_mass(r) if max_length is None else mass(r)
-
-
-def regulariser(parameters: Tensor, max_length: int | None) -> Tensor:
-    """sum_j j * mass(j; r)."""
-    j = torch.arange(1, parameters.shape[0] + 1, device=parameters.device)
-    return (j * masses(parameters, max_length)).sum()
+    def _mass(self, r: Tensor) -> Tensor:
+        return relative_mass(r) if self.max_length is None else mass(r)
 
 
 class RetentionAdamW(torch.optim.AdamW):
@@ -96,10 +105,15 @@ class RetentionAdamW(torch.optim.AdamW):
         for group in self.param_groups:
             if "l1" not in group:
                 continue
-            for parameters in group["params"]:
+            for parameter in group["params"]:
                 if group["l1"] is None:
-                    project(parameters)
+                    project(parameter)
                     continue
-                j = torch.arange(1, parameters.shape[0] + 1, device=parameters.device)
-                parameters.sub_(group["lr"] * group["l1"] * j[:, None]).clamp_(0.0, CEILING)
+                pressed = group["lr"] * group["l1"] * _depths(parameter)[:, None]
+                parameter.sub_(pressed).clamp_(0.0, CEILING)
         return loss
+
+
+def _depths(parameter: Tensor) -> Tensor:
+    """Return j = 1 .. L: (L,)."""
+    return torch.arange(1, parameter.shape[0] + 1, device=parameter.device)

@@ -12,10 +12,13 @@ import numpy
 import torch
 from datasets import Dataset
 from torch import Tensor
+from typing_extensions import override
 
-from powerbert.modeling.packing import pack
-from powerbert.text.collator import TEACHER
-from powerbert.training.evaluation import run_over
+from powerbert.engines.answers import answer_rows
+from powerbert.engines.engine import Answer
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.text.batches import TEACHER, Integers
+from powerbert.training.evaluation import inputs_of
 
 
 class CLSVectors:
@@ -23,7 +26,7 @@ class CLSVectors:
 
     def __init__(self, model: Any) -> None:
         self.last: Tensor
-        model.base_model.register_forward_hook(self._remember)
+        self.hook = model.base_model.register_forward_hook(self._remember)
 
     def of(self, rows: int) -> Tensor:
         """(rows, hidden); for multiple choice (rows, choices * hidden)."""
@@ -33,21 +36,39 @@ class CLSVectors:
         self.last = output[0][:, 0]
 
 
+class _Teacher(TorchEngine):
+    """A model whose answer to an input is its logits and then its final CLS vector."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, packed: bool) -> None:
+        super().__init__(model, tokenizer, packed=packed)
+        self.vectors = CLSVectors(model)
+
+    @override
+    def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
+        logits = super().answer(inputs, retained).logits
+        vectors = self.vectors.of(len(logits)).float().numpy(force=True)
+        return Answer(numpy.concatenate([logits, vectors], axis=1), None)
+
+    @override
+    def __exit__(self, *error: object) -> None:
+        self.vectors.hook.remove()
+        super().__exit__(*error)
+
+
 def with_answers(
     encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False
 ) -> Dataset:
     """Add the teacher's answers as a column: its logits and then, if asked for, its final CLS vectors.
 
-    half: run its matrix products in bf16, as those of the training are.
+    half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.
     """
-    remembered = CLSVectors(teacher)
-    ready = teacher if half else pack(teacher)
-
-    def take(outputs: Any) -> Tensor:
-        logits: Tensor = outputs.logits
-        return torch.cat([logits, remembered.of(len(logits))], dim=1) if vectors else logits
-
-    with torch.autocast(teacher.device.type, torch.bfloat16, enabled=half):
-        answers = numpy.stack(run_over(ready, encoded, tokenizer, take))
-    added: Dataset = encoded.add_column(TEACHER, list(answers))
+    with (
+        _Teacher(teacher, tokenizer, packed=not half) as engine,
+        torch.autocast(teacher.device.type, torch.bfloat16, enabled=half),
+    ):
+        answers = numpy.stack(answer_rows(engine, inputs_of(encoded), most=32))
+    labels = teacher.config.num_labels if len(answers) == len(encoded) else 1  # a choice has one
+    logits, hidden = (part.reshape(len(encoded), -1) for part in numpy.split(answers, [labels], axis=1))
+    column = numpy.concatenate([logits, hidden], axis=1) if vectors else logits
+    added: Dataset = encoded.add_column(TEACHER, list(column))
     return added

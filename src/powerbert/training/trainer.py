@@ -3,11 +3,12 @@
 Modifications: checkpoints are staged and renamed (`checkpoints.publish`) and only whole ones are
 resumed; batches are grouped by length in an order that is a function of seed and epoch, so that a
 resumed run sees the same batches; the loss is a mean over the batch plus whatever the step adds; a
-signal saves and stops.
+signal saves and stops. All that is private to Trainer and used by us is in this file.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import time
@@ -21,14 +22,19 @@ from accelerate.utils import reduce
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
-from powerbert.text.collator import TEACHER
-from powerbert.text.sampling import LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper
+from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
+from powerbert.training.callbacks import Bar, Recorder, Stopper, duration
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
-from powerbert.training.retention_parameters import NAME, RetentionAdamW
+from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
 METRIC = "eval_metric"
+TRIED = 4
+"""Batches after which a training says how long it will take; the first is slower than all others."""
+FORWARD = 3.0
+"""How many times faster a token is answered than trained on."""
+
+logger = logging.getLogger(__name__)
 
 Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 """(unwrapped model, inputs, its outputs on them, training step) -> the loss to minimise."""
@@ -90,15 +96,16 @@ class StepTrainer(Trainer):
         self,
         *args: Any,
         objective: Objective | None = None,
-        retention_group: dict[str, Any] | None = None,
-        status: Callable[[], dict[str, float]] = dict,
+        r: RetentionParameters | None = None,
+        group: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        """Add to Trainer an objective, and r with its group of the optimiser."""
         super().__init__(*args, **kwargs)
         self.objective: Any = objective
-        self.retention_group = retention_group
-        self.status = status
-        self.tokens, self.seconds = 0, 0.0
+        self.r, self.group = r, group
+        self.batches, self.tokens, self.seconds = 0, 0, 0.0
+        self.cold = (0, 0.0)
         self.loss_is_scaled_for_ga = False  # our loss is a mean over the batch
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
@@ -116,9 +123,8 @@ class StepTrainer(Trainer):
                 {"params": [p for n, p in named if n in decayed], "weight_decay": self.args.weight_decay},
                 {"params": [p for n, p in named if n not in decayed], "weight_decay": 0.0},
             ]
-            if self.retention_group is not None:
-                r = getattr(own, NAME)
-                groups.append({"params": [r], "weight_decay": 0.0} | self.retention_group)
+            if self.group is not None:
+                groups.append(self.group)
             # Fused: one pass over the weights instead of a dozen, a tenth of a step at small batches.
             self.optimizer = RetentionAdamW(groups, lr=self.args.learning_rate, fused=True)
         return self.optimizer
@@ -144,9 +150,31 @@ class StepTrainer(Trainer):
         """Count real tokens and the seconds spent on them."""
         start = time.perf_counter()
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self.batches += 1
         self.seconds += time.perf_counter() - start
         self.tokens += int(inputs["attention_mask"].sum())
+        if self.batches == 1:
+            self.cold = self.tokens, self.seconds
+        elif self.batches == TRIED:
+            self._tell_estimate(choices=inputs["input_ids"][0].numel() // inputs["input_ids"].shape[-1])
         return loss
+
+    def _tell_estimate(self, choices: int) -> None:
+        """Say how much there is to do and about how long it takes, from the batches after the first."""
+        state, args = self.state, self.args
+        rows: Any = self.train_dataset
+        dev: Any = self.eval_dataset
+        evaluations = 1 + state.max_steps // int(args.eval_steps or 1)
+        tokens = (
+            args.num_train_epochs * sum(rows["length"][:]) + evaluations * sum(dev["length"][:]) / FORWARD
+        )
+        tokens *= choices * (1 - state.global_step / state.max_steps)  # what a resumed run has left
+        speed = (self.tokens - self.cold[0]) / (self.seconds - self.cold[1]) * args.world_size
+        inputs = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+        logger.info(
+            f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: "
+            f"about {duration(tokens / speed)} left"
+        )
 
     @property
     def tokens_per_second(self) -> float:
@@ -154,9 +182,11 @@ class StepTrainer(Trainer):
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the throughput and what the step has to say, such as its mass."""
+        """Add the throughput and the mass of r."""
         if "loss" in logs:
-            logs = logs | {"tokens_per_second": round(self.tokens_per_second)} | self.status()
+            logs = logs | {"tokens_per_second": round(self.tokens_per_second)}
+            if self.r is not None:
+                logs["mass"] = round(float(self.r.mass().sum().detach()), 3)
         super().log(logs, start_time)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int]:

@@ -6,11 +6,18 @@ from typing import Any
 
 from torch import Tensor
 
-from powerbert.modeling.families.base import Family, Inputs, Projections, project_with
+from powerbert.modeling.families.base import Family, Inputs, Projections, project_with, under
 
 
 class Albert(Family):
     """ALBERT: encoder j is a use of a shared module, so nothing of encoder j may live in it."""
+
+    of_base = ("embeddings", "encoder.albert_layer_groups", "encoder.embedding_hidden_mapping_in", "pooler")
+    of_encoder = (
+        *under("attention", "query", "key", "value", "attention_head_size", "attention_dropout.p"),
+        *under("attention", "dense", "output_dropout", "LayerNorm"),
+        *("ff_chunk", "full_layer_layer_norm"),
+    )
 
     def encoders(self, base: Any) -> list[Any]:
         """Each use of a layer of each group is one encoder."""

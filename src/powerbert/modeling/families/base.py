@@ -7,12 +7,14 @@ modules, so weights, dropout, LoRA layers and quantised layers stay where they a
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from powerbert.elimination.extract import extract
+from powerbert.errors import UnsupportedModelError
 
 
 class Inputs(NamedTuple):
@@ -39,6 +41,25 @@ class Projections(NamedTuple):
 
 class Family:
     """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
+
+    of_base: tuple[str, ...] = ("embeddings", "encoder.layer")
+    """Paths of what the adapter uses of the base model."""
+    of_encoder: tuple[str, ...] = ()
+    """Paths of what it uses of each encoder."""
+    of_host: tuple[Any, tuple[str, ...]] = (None, ())
+    """A module of transformers and the functions of it that the adapter calls."""
+
+    def check(self, base: Any) -> None:
+        """Refuse a model that lacks a part: transformers may have changed since the adapter was written."""
+        host, functions = self.of_host
+        missing = _missing(host, functions) or _missing(base, self.of_base)
+        missing = missing or _missing(self.encoders(base)[0], self.of_encoder)
+        if missing:
+            raise UnsupportedModelError(
+                f"{type(base).__name__} of this transformers has no {missing}",
+                rule=f"{type(self).__name__}, the adapter of its family, calls it",
+                remedy="install a transformers that powerbert is tested with: docs/dependencies.md",
+            )
 
     def longest(self, config: Any) -> int:
         """The longest input the positions of this model reach."""
@@ -103,6 +124,25 @@ class Family:
     def reads_cls_only(self, model: Any) -> bool:
         """Whether this head, a class of transformers itself, reads nothing but row 0."""
         return type(model).__name__.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+
+
+def under(whole: str, *parts: str) -> tuple[str, ...]:
+    """Paths of parts of one module.
+
+    >>> under("attention.self", "query", "key")
+    ('attention.self.query', 'attention.self.key')
+    """
+    return tuple(f"{whole}.{part}" for part in parts)
+
+
+def _missing(whole: Any, paths: tuple[str, ...]) -> str | None:
+    """The first path that leads nowhere."""
+    for path in paths:
+        try:
+            attrgetter(path)(whole)
+        except AttributeError:
+            return path
+    return None
 
 
 def split_heads(projected: Tensor, head_size: int) -> Tensor:

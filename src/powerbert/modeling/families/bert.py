@@ -6,11 +6,16 @@ from typing import Any
 
 from torch import Tensor
 
-from powerbert.modeling.families.base import Family, Inputs, Projections, project_with
+from powerbert.modeling.families.base import Family, Inputs, Projections, project_with, under
 
 
 class Bert(Family):
     """BERT and the families that share its encoder class for class."""
+
+    of_encoder = (
+        *under("attention.self", "query", "key", "value", "attention_head_size", "dropout.p"),
+        *("attention.output", "intermediate", "output"),
+    )
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Word, type and position embeddings."""

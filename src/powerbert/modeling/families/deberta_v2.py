@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers.activations import ACT2FN
-from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+from transformers.models.deberta_v2 import modeling_deberta_v2
 
 from powerbert.elimination.extract import extract
-from powerbert.modeling.families.base import Inputs, Projections, distances, project_with, split_heads
+from powerbert.modeling.families.base import Inputs, Projections, distances, project_with, split_heads, under
 from powerbert.modeling.families.bert import Bert
 
 
@@ -25,6 +25,14 @@ class Relative(NamedTuple):
 class DebertaV2(Bert):
     """DeBERTa-v2: content attends to position and position to content, by the distance in the input."""
 
+    of_base = (*Bert.of_base, *under("encoder", "relative_attention", "conv", "get_rel_embedding"))
+    of_encoder = (
+        *under("attention.self", "query_proj", "key_proj", "value_proj", "attention_head_size", "dropout.p"),
+        *under("attention.self", "relative_attention", "pos_att_type", "share_att_key"),
+        *("attention.output", "intermediate", "output"),
+    )
+    of_host = (modeling_deberta_v2, ("make_log_bucket_position",))
+
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Embed; PAD is zeroed, as in the stock model."""
         given = inputs.given("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
@@ -36,7 +44,9 @@ class DebertaV2(Bert):
         stack, length = base.encoder, hidden.shape[1]
         buckets = torch.arange(1 - length, length, device=hidden.device)
         if stack.relative_attention and stack.position_buckets > 0 and stack.max_relative_positions > 0:
-            buckets = make_log_bucket_position(buckets, stack.position_buckets, stack.max_relative_positions)
+            buckets = modeling_deberta_v2.make_log_bucket_position(
+                buckets, stack.position_buckets, stack.max_relative_positions
+            )
         convolved = None
         if stack.conv is not None:
             convolved = stack.conv.conv(hidden.transpose(1, 2)).transpose(1, 2)

