@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from powerbert.errors import DataError
-from powerbert.tasks.readers import Row, read_split, read_splits, stream_rows
+from powerbert.tasks.readers import DataRow, read_split, read_splits, stream_rows
 from powerbert.tasks.registry import find_task, own_task
 
 SST = find_task("sst-2")
@@ -175,8 +175,8 @@ def test_a_stream_yields_each_good_row_before_it_reads_the_next(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(GOOD + b"\n" + GOOD + b"{")
     rows = stream_rows(path, SST, labelled=True)
-    assert next(rows) == Row(1, {"text": "good"}, 1)
-    assert next(rows) == Row(3, {"text": "good"}, 1)
+    assert next(rows) == DataRow(1, {"text": "good"}, 1)
+    assert next(rows) == DataRow(3, {"text": "good"}, 1)
     with pytest.raises(DataError, match="line 4: the JSON is broken"):
         next(rows)
 

@@ -7,6 +7,7 @@ import pytest
 from powerbert.errors import DataError
 from powerbert.tasks.metrics import METRICS
 from powerbert.tasks.registry import TASKS, find_task, own_task
+from powerbert.tasks.task import METRIC_NAMES
 
 # The paper's "Dataset statistics" (RACE is scored as 4 choices) and the metrics under its main table.
 PAPER = {
@@ -22,7 +23,7 @@ PAPER = {
     "IMDB": (2, 512, "accuracy"),
     "RACE": (4, 512, "accuracy"),
 }
-RELEASE = {  # facts.md, 3
+RELEASE = {  # the hyper-parameters that the authors list in the README of their release
     "CoLA": (2e-5, 1.5e-3, 7e-3, 32),
     "RTE": (3e-5, 3e-3, 1e-3, 16),
     "QQP": (3e-5, 1e-4, 3e-4, 64),
@@ -38,6 +39,7 @@ RELEASE = {  # facts.md, 3
 def test_the_tasks_are_the_papers():
     assert {t.name: (len(t.labels or ()), t.max_length, t.metric) for t in TASKS} == PAPER
     assert all(task.metric in METRICS for task in TASKS)
+    assert {*METRICS} == {name for names in METRIC_NAMES.values() for name in names}
 
 
 def test_hyper_parameters_are_the_releases_and_else_within_the_papers_ranges():
@@ -104,3 +106,29 @@ def test_a_wrong_own_task_is_refused_in_one_line(wrong):
     with pytest.raises(DataError) as error:
         own_task(**wrong)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "message"),
+    [
+        ("regression", "accuracy", "accuracy does not score numbers; a regression is scored by spearman"),
+        ("regression", "f1", "f1 does not score numbers"),
+        ("regression", "matthews", "matthews does not score numbers"),
+        ("regression", "macro_f1", "macro_f1 does not score numbers"),
+        ("classification", "spearman", "spearman does not score classes; a classification is scored by"),
+    ],
+)
+def test_a_metric_that_does_not_fit_the_labels_is_refused_at_once(kind, metric, message):
+    with pytest.raises(DataError) as error:
+        own_task("text", kind=kind, metric=metric)
+    assert message in str(error.value)
+
+
+def test_f1_of_more_than_two_classes_says_that_it_is_the_macro_mean():
+    """Whatever classes a dev set happens to hold: the name is settled by the classes of the task."""
+    task = own_task("text", metric="f1")
+    assert task.metric == "f1"
+    assert task.with_labels(["a", "b"]).metric == "f1"
+    assert task.with_labels(["a", "b", "c"]).metric == "macro_f1"
+    assert own_task("text", metric="f1", labels=("a", "b", "c")).metric == "macro_f1"
+    assert find_task("mrpc").metric == "f1"

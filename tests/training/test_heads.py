@@ -14,7 +14,7 @@ from texts import tokenizer_for
 import powerbert
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
-from powerbert.tasks.registry import find_task
+from powerbert.tasks.registry import find_task, own_task
 from powerbert.training import (
     AnytimeOptions,
     Data,
@@ -85,6 +85,13 @@ def test_a_head_answers_a_task_of_the_same_labels_in_any_case(names, problem, ex
     model = tiny("bert", num_labels=len(names))
     model.config.id2label, model.config.problem_type = dict(enumerate(names)), problem
     assert has_head(model, SST) == expected
+
+
+def test_labels_that_differ_by_case_alone_are_compared_with_it():
+    model = tiny("bert", num_labels=2)
+    model.config.id2label = {0: "Yes", 1: "yes"}
+    assert has_head(model, own_task("text").with_labels(["Yes", "yes"]))
+    assert not has_head(model, own_task("text").with_labels(["yes", "Yes"]))
 
 
 def test_a_head_of_one_number_answers_a_regression_whether_it_says_so_or_not():

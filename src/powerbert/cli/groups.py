@@ -50,7 +50,11 @@ class Columns:
     text_pair: Annotated[str | None, "Column of the second text, if there is one.", "COL"] = None
     label: Annotated[str | None, "Column of the label; by default label.", "COL"] = None
     regression: Annotated[bool, "The labels are numbers to predict, not classes."] = False
-    metric: Annotated[str | None, "accuracy, f1, matthews or spearman; by default the task's.", "NAME"] = None
+    metric: Annotated[
+        str | None,
+        "accuracy, f1 (of three or more classes macro_f1), matthews or spearman; by default the task's.",
+        "NAME",
+    ] = None
     max_length: Annotated[
         int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"
     ] = None

@@ -33,7 +33,7 @@ FORMATS = {
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz) or .parquet"
 GZIP = b"\x1f\x8b"
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
 class Record(NamedTuple):
@@ -158,8 +158,8 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
 
 
 def _filled(
-    items: Iterable[tuple[int, Item]], source: Source, filled: Callable[[Item], object]
-) -> Iterator[tuple[int, Item]]:
+    items: Iterable[tuple[int, _Item]], source: Source, filled: Callable[[_Item], object]
+) -> Iterator[tuple[int, _Item]]:
     """Leave out blank lines; those at the end are not worth a remark."""
     blanks: list[int] = []
     for number, item in items:

@@ -16,7 +16,7 @@ from datasets import Dataset
 
 from powerbert.errors import DataError
 from powerbert.tasks.files import EXTENSIONS, Record, Source, file_format, read_lines, text_source
-from powerbert.tasks.tables import PREFIX, dataset_source, hub_source, parquet_source
+from powerbert.tasks.tables import HUB, dataset_source, hub_source, parquet_source
 from powerbert.tasks.task import Task
 
 DataSource: TypeAlias = str | Path | Dataset
@@ -27,7 +27,7 @@ LEVELS = ("middle", "high")  # of RACE
 
 def open_source(data: DataSource, task: Task) -> Source:
     """Open one split: a path, a split's folder of aclImdb or RACE, an address of the hub, or a dataset."""
-    if isinstance(data, str) and data.startswith(PREFIX):
+    if isinstance(data, str) and data.startswith(HUB):
         return hub_source(data, task)
     if not isinstance(data, str | Path):
         return dataset_source(data, task)
@@ -42,7 +42,7 @@ def open_source(data: DataSource, task: Task) -> Source:
         raise DataError(
             f"{data} does not exist",
             rule=f"files are {EXTENSIONS}",
-            remedy=f"for the hub write {PREFIX}{data}",
+            remedy=f"for the hub write {HUB}{data}",
         )
     form = file_format(path)
     return parquet_source(path, task) if form == "parquet" else text_source(path, task, form)
@@ -59,7 +59,7 @@ def find_source(folder: Any, task: Task, split: str) -> Source:
             raise DataError(f"there is no split {split!r}", got=list(folder), rule=f"{task.name} needs it")
         return dataset_source(folder[found], task)
     if folder == "hub" and task.hub:
-        return hub_source(f"{PREFIX}{task.hub}@{names[-1]}", task)  # the hub's name comes last
+        return hub_source(f"{HUB}{task.hub}@{names[-1]}", task)  # the hub's name comes last
     root = Path(folder)
     if not os.path.isdir(root):
         raise DataError(f"{root} is not a folder", remedy=f"give the folder that holds {task.name}")

@@ -1,5 +1,7 @@
 """From a path, an address of the hub or a `datasets` object to checked rows.
 
+Paper: Datasets
+
 The first bad row ends it, named by file and line.
 """
 
@@ -31,7 +33,7 @@ TEXT = Value("large_string")  # 64-bit offsets: a split may hold more than 2 GB 
 FLAGS = {"text": "--text", "text_pair": "--text-pair", "label": "--label"}
 
 
-class Row(NamedTuple):
+class DataRow(NamedTuple):
     """A checked row."""
 
     number: int
@@ -54,7 +56,7 @@ def read_split(data: DataSource, task: Task, *, labelled: bool = True) -> Split:
     return _split(open_source(data, task), task, labelled)
 
 
-def stream_rows(data: DataSource, task: Task, *, labelled: bool = False) -> Iterator[Row]:
+def stream_rows(data: DataSource, task: Task, *, labelled: bool = False) -> Iterator[DataRow]:
     """Check and yield one row after the other, of the same data: for files larger than memory."""
     return _rows(open_source(data, task), task, labelled)
 
@@ -96,7 +98,7 @@ def task_data(
 # ---- rows ----------------------------------------------------------------------------------
 
 
-def _rows(source: Source, task: Task, labelled: bool) -> Iterator[Row]:
+def _rows(source: Source, task: Task, labelled: bool) -> Iterator[DataRow]:
     """Check every record; a source without any is refused."""
     names = {} if source.columns is None else _resolve(source, source.columns, task, labelled)
     known, good = lookup(task), 0
@@ -113,7 +115,7 @@ def _rows(source: Source, task: Task, labelled: bool) -> Iterator[Row]:
             raise DataError(f"{source.place(record)}: {what}", got=got, remedy=remedy)
         label = _label(source, record, record.values.get(names["label"]), task, known) if labelled else None
         good += 1
-        yield Row(record.number, texts, label)
+        yield DataRow(record.number, texts, label)
     if not good:
         what = f"{source.name} has no {'complete ' if source.left_out else ''}rows"
         raise DataError(what, rule="a split has at least one row")

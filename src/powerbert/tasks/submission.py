@@ -16,7 +16,7 @@ from powerbert.tasks.registry import TASKS
 from powerbert.tasks.task import Task
 
 HEADER = "index\tprediction"
-NAMED = ("MNLI-m", "MNLI-mm", "QNLI", "RTE")
+ANSWERED_BY_NAME = ("MNLI-m", "MNLI-mm", "QNLI", "RTE")
 """The tasks whose answers are the names of classes; the others want the index."""
 
 
@@ -71,4 +71,4 @@ def _class(task: Task, index: int, answer: object) -> str:
             got=answer,
             rule=f"an answer is a class index, 0 to {len(labels) - 1} ({', '.join(labels)})",
         )
-    return labels[chosen] if task.name in NAMED else str(chosen)
+    return labels[chosen] if task.name in ANSWERED_BY_NAME else str(chosen)

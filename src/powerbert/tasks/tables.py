@@ -16,7 +16,7 @@ from powerbert.tasks.files import Record, Source
 from powerbert.tasks.task import Task
 
 BATCH = 1000
-PREFIX = "hub:"
+HUB = "hub:"
 
 
 def parquet_source(path: Path, task: Task) -> Source:
@@ -62,7 +62,7 @@ def hub_source(address: str, task: Task) -> Source:
     Kept in the hub's own cache, as any download of `datasets`. The prefix is there so that a mistyped
     path never becomes a request to a server. Dataset scripts are never run.
     """
-    name, _, split = address.removeprefix(PREFIX).partition("@")
+    name, _, split = address.removeprefix(HUB).partition("@")
     name, _, configuration = name.partition(":")
     if not name or name.startswith((".", "/")):
         raise DataError(

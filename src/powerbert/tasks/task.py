@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy
-
 from powerbert.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
 Kind = Literal["classification", "regression", "multiple-choice"]
 
 CHOICES = 4  # options of a RACE question
+METRIC_NAMES = {"classes": ("accuracy", "f1", "matthews", "macro_f1"), "numbers": ("spearman",)}
+"""What is scored -> by which metrics of `metrics.py`, which is not imported for a flag's sake."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,28 @@ class Task:
 
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same task with the class names that were found in the training data."""
-        return replace(self, labels=tuple(labels), exact_labels=True)
+        names = tuple(labels)
+        metric = metric_for(self.kind, self.metric, names)
+        return replace(self, labels=names, metric=metric, exact_labels=True)
+
+
+def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> str:
+    """The metric of that name, or the usual one; refuses a metric of classes for numbers and the reverse.
+
+    F1 is that of class 1 where there are two classes, and macro F1, under that name, where there are more.
+    """
+    scored, other = ("numbers", "classes") if kind == "regression" else ("classes", "numbers")
+    name = name or METRIC_NAMES[scored][0]
+    if name in METRIC_NAMES[other]:
+        raise DataError(
+            f"{name} does not score {scored}",
+            rule=f"a {kind} is scored by {' or '.join(METRIC_NAMES[scored])}",
+            remedy="name another with --metric" if scored == "numbers" else "for numbers use --regression",
+        )
+    if name not in METRIC_NAMES[scored]:
+        known = [name for names in METRIC_NAMES.values() for name in names]
+        raise DataError("unknown metric", got=name, rule=f"metrics are {', '.join(known)}")
+    return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
 
 
 @dataclass(frozen=True)
@@ -126,7 +147,7 @@ class Split:
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")
-        order = numpy.random.default_rng(seed).permutation(len(self))[:rows]
-        part = self.dataset.select(order.tolist(), keep_in_memory=True)
+        shuffled = self.dataset.shuffle(seed, keep_in_memory=True)
+        part = shuffled.select(range(min(rows, len(self))), keep_in_memory=True)
         note = f"{len(part):,} of {len(self):,} rows, shuffled with seed {seed}"
         return replace(self, dataset=part, notes=(*self.notes, note))

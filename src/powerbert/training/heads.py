@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 def has_head(model: PreTrainedModel, task: Task) -> bool:
     """Whether the model already answers this task: the right class, and the same labels in order.
 
-    Labels are the same in any case of their letters: a NEGATIVE is a negative.
+    Labels are the same in any case of their letters, a NEGATIVE is a negative, unless two differ by it alone.
     """
     auto: Any = AUTO[task.kind]
     if type(model) is not auto._model_mapping[type(model.config)]:
@@ -46,7 +46,9 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
-    return [name.casefold() for name in _labels(model)] == [name.casefold() for name in task.labels or ()]
+    own, asked = list(_labels(model)), list(task.labels or ())
+    folded = [name.casefold() for name in own]
+    return own == asked or (folded == [name.casefold() for name in asked] and len({*folded}) == len(own))
 
 
 def model_for(

@@ -22,8 +22,9 @@ from accelerate.utils import reduce
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
+from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper, duration
+from powerbert.training.callbacks import Bar, Recorder, Stopper
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
@@ -35,6 +36,11 @@ FORWARD = 3.0
 """How many times faster a token is answered than trained on."""
 
 logger = logging.getLogger(__name__)
+
+# transformers before 5.18 resumes several CPU processes from "cpu:0", which torch knows as "cpu" alone.
+torch.serialization.register_package(
+    0, lambda storage: None, lambda storage, place: storage if place == "cpu:0" else None
+)
 
 Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 """(unwrapped model, inputs, its outputs on them, training step) -> the loss to minimise."""
