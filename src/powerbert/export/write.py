@@ -18,7 +18,7 @@ from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.export.exported import Exported, write_exported
+from powerbert.export.exported import Exported, check_exportable, write_exported
 from powerbert.export.graph import trace
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
@@ -53,6 +53,7 @@ def export(
     program: what `graph.trace` gave for this very model, if it is exported more than once.
     """
     check_target(to, precision)
+    check_exportable(folder)
     check_classifier(model)
     _check_weights(model)
     if needs_scales(to, precision) and not calibration:

@@ -21,6 +21,7 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
+from powerbert.folders.lock import only_run
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
@@ -29,7 +30,6 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.task import Task
 from powerbert.text.batches import Collator
-from powerbert.training.checkpoints import only_run
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.options import Options
