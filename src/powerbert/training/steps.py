@@ -16,6 +16,7 @@ import logging
 from pathlib import Path
 
 from powerbert.errors import PowerBertError
+from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
@@ -108,6 +109,7 @@ def retrain(
     if teacher is not None:
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
     more = {"retention": retention.to_json(), "teacher": str(teacher) if teacher else None}
+    more["teacher_digest"] = folder_digest(teacher) if teacher else None
     with begin("retrain", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
             return run.result()
