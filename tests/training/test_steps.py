@@ -104,6 +104,41 @@ def test_steps_out_of_order_are_refused_in_one_line(steps, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_model_that_changed_under_its_name_is_another_run(steps, tmp_path):
+    """A run is complete, or goes on, only from the very weights that it began with; its teacher's too."""
+    data, options = small_data(), RetrainOptions(epochs=1, batch_size=8, accumulation=1)
+    one, two = (Path(shutil.copytree(steps / name, tmp_path / name)) for name in ("one", "two"))
+    retrain(two, data, tmp_path / "three", options, teacher=one)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+    for folder, named in ((one, "other teacher_digest"), (two, "other model_digest")):
+        model, tokenizer = powerbert.load(folder)
+        with torch.no_grad():
+            model.classifier.bias.add_(1)
+        original = Path(shutil.copytree(folder, tmp_path / "original"))
+        powerbert.save(model, tokenizer, folder, extra={"run.json": (folder / "run.json").read_bytes()})
+        with pytest.raises(PowerBertError, match=named):
+            retrain(two, data, tmp_path / "three", options, teacher=one)
+        shutil.rmtree(folder)
+        original.rename(folder)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+
+
+def test_a_folder_of_the_users_where_a_run_would_work_is_not_deleted(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(PowerBertError, match=r"one\.partial is not empty"):
+        finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(epochs=1))
+    assert [path.name for path in (tmp_path / "one.partial").iterdir()] == ["notes.txt"]
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_run_that_was_killed_before_its_record_was_whole_begins_anew(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "run.json").write_text('{"settings": {"st')
+    finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(**FAST))
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
 def test_the_users_files_are_not_overwritten(steps, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
@@ -134,30 +169,6 @@ def test_a_fine_tuned_model_with_a_configuration_of_ones_own_teaches_itself(step
     result = retrain(steps / "one", small_data(), tmp_path / "own", RetrainOptions(**FAST), retention=own)
     assert result.retention == own
     assert teacher_of(result.folder) == steps / "one"
-
-
-def finetuned(folder, seed):
-    return finetune(
-        pretrained(folder / "encoder"), small_data(), folder / "one", Options(seed=seed, **FAST)
-    ).folder
-
-
-def test_a_model_or_teacher_that_has_changed_makes_another_run(tmp_path):
-    data, options = small_data(), SearchOptions(bins=4, **FAST)
-    one = finetuned(tmp_path, seed=0)
-    two = search(one, data, tmp_path / "two", options).folder
-    three = retrain(two, data, tmp_path / "three", RetrainOptions(**FAST)).folder
-    assert search(one, data, two, options).skipped
-    shutil.rmtree(one)
-    finetuned(tmp_path, seed=1)  # in the same place
-    with pytest.raises(PowerBertError, match=r"another run; got 'other model_digest'"):
-        search(one, data, two, options)
-    with pytest.raises(PowerBertError, match=r"another run; got 'other teacher_digest'"):
-        retrain(two, data, three, RetrainOptions(**FAST))
-    (tmp_path / "four.partial").mkdir()  # one that was stopped in the middle is no other case
-    shutil.copy(three / "run.json", tmp_path / "four.partial")
-    with pytest.raises(PowerBertError, match=r"four.partial holds another run; got 'other teacher_digest'"):
-        retrain(two, data, tmp_path / "four", RetrainOptions(**FAST))
 
 
 def other_labels(folder):

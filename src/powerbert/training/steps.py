@@ -113,7 +113,7 @@ def retrain(
     if teacher is not None:
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
     more = {"retention": retention.to_json(), "teacher": str(teacher) if teacher else None}
-    more |= {"teacher_digest": folder_digest(teacher) if teacher else None}
+    more["teacher_digest"] = folder_digest(teacher) if teacher else None
     with begin("retrain", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
             return run.result()
