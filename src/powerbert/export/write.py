@@ -125,7 +125,7 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
 def _batches(
     tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
 ) -> Iterator[dict[str, Integers]]:
-    """Calibration texts one by one: PAD would widen the scales (docs/results/inference.md)."""
+    """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
     tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
     for row in tokenise(tokenizer, texts, limits.longest, limits.inputs).rows:
         yield check(collate([row], None), limits)

@@ -30,7 +30,7 @@ NAME = "retention_parameters"
 CEILING = 2.0
 """How high the decoupled optimiser may lift a parameter; as r it counts as 1. Clipped at 1, a parameter
 that the task needs would forget at every step how much: the noise of the gradient alone then drives it
-below 1, the more the fewer steps there are (docs/results/training.md)."""
+below 1, the more the fewer steps there are (docs/results/lambda.md)."""
 
 
 class RetentionParameters:
@@ -87,6 +87,18 @@ class RetentionParameters:
 
     def _mass(self, r: Tensor) -> Tensor:
         return relative_mass(r) if self.max_length is None else mass(r)
+
+
+class ReleaseRegulariser:
+    """L + lambda * sum_j j * mass(j; r), through the gradient, as the authors' release does."""
+
+    def __init__(self, r: RetentionParameters, weight: float) -> None:
+        self.r, self.weight = r, weight
+
+    def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
+        """Add the regulariser to the task's loss."""
+        loss: Tensor = outputs["loss"] + self.weight * self.r.regulariser()
+        return loss
 
 
 class RetentionAdamW(torch.optim.AdamW):
