@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class PowerBertError(Exception):
     """A user's mistake, told in one line; the CLI prints it and exits with code 2."""
@@ -32,6 +35,18 @@ class DataError(PowerBertError, ValueError):
 
 class MissingExtraError(PowerBertError, ImportError):
     """A command needs a package that is not installed; the message has the pip command."""
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a package of an optional extra, or tell how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this needs {module.split('.')[0]}",
+            got=str(error),
+            remedy=f"pip install 'powerbert[{extra}]'",
+        ) from error
 
 
 def _short(value: object, limit: int = 80) -> str:

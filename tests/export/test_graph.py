@@ -15,8 +15,8 @@ from models import FAMILIES, batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.elimination.selection import select
-from powerbert.engines.engine import Limits
 from powerbert.engines.onnx_engine import OnnxEngine
+from powerbert.modeling.limits import Limits
 from powerbert.modeling.schedule import schedule
 
 ENGINES = ("onnx", "openvino")

@@ -19,6 +19,9 @@ from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import MANIFEST, elimination_in, read_manifest, write_manifest
 from powerbert.retention import RetentionConfiguration
 
+GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
+"""The file that each engine reads."""
+PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 _AGAIN = "export the model again"
 
 
