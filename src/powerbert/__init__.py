@@ -15,9 +15,8 @@ from powerbert.retention import RetentionConfiguration
 
 if TYPE_CHECKING:
     from powerbert.elimination.selection import Scoring
-    from powerbert.engines.pipeline import pipeline
+    from powerbert.engines.classifier import pipeline
     from powerbert.modeling.apply import apply, remove
-    from powerbert.modeling.encoder import Savings
     from powerbert.modeling.packing import pack, unpack
     from powerbert.modeling.storage import load, save
     from powerbert.modeling.trace import trace
@@ -26,7 +25,6 @@ __version__ = "0.1.0"
 __all__ = [
     "PowerBertError",
     "RetentionConfiguration",
-    "Savings",
     "Scoring",
     "apply",
     "load",
@@ -39,12 +37,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Savings": "modeling.encoder",
     "Scoring": "elimination.selection",
     "apply": "modeling.apply",
     "load": "modeling.storage",
     "pack": "modeling.packing",
-    "pipeline": "engines.pipeline",
+    "pipeline": "engines.classifier",
     "remove": "modeling.apply",
     "save": "modeling.storage",
     "trace": "modeling.trace",

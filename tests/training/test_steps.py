@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -202,15 +201,6 @@ def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(t
     )
     assert seen
     assert all(distance > 0 for distance in seen)
-
-
-def test_the_estimate_comes_before_the_end_on_one_line(steps, tmp_path, caplog):
-    options = Options(epochs=3, batch_size=8, accumulation=2)
-    with caplog.at_level("INFO", "powerbert.training"):
-        finetune(steps / "pretrained", small_data(), tmp_path / "one", options)
-    told = [line for line in caplog.messages if "about" in line]
-    assert len(told) == 1
-    assert re.fullmatch(r"48 rows, 9 steps of 16 inputs: about \d+ s left", told[0])
 
 
 def start(root):

@@ -9,10 +9,9 @@ import numpy as np
 from typing_extensions import override
 
 from powerbert.engines.engine import Answer, Engine, retained_of
-from powerbert.errors import require
-from powerbert.export.exported import GRAPHS, PRECISIONS, Exported, check_graph, read_for
+from powerbert.errors import one_line, require
+from powerbert.export.exported import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
-from powerbert.folders.safe import told
 from powerbert.text.batches import Integers
 
 GRAPH = GRAPHS["onnx"]
@@ -40,7 +39,7 @@ class OnnxEngine(Engine):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # a graph that cannot be read is told below, in one line
         options.intra_op_num_threads = threads or 0
-        with told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
+        with one_line(f"{folder / GRAPH} cannot be loaded", EXPORT_AGAIN):
             session = onnxruntime.InferenceSession(
                 str(folder / GRAPH), options, providers=["CPUExecutionProvider"]
             )

@@ -95,27 +95,22 @@ def model_card(
         f"of the unpadded model ({100 * evaluation.work:.1f} %) |",
     ]
     if retention is not None:
-        kind = (
-            "share of the input's own length"
-            if retention.is_relative
-            else f"word-vectors of N={retention.max_length}"
-        )
+        counts = f"word-vectors of N={retention.max_length}"
         entries = str(retention).split(",")
         lines += [
             "",
-            f"Retention configuration ({kind}):",
+            f"Retention configuration ({'share of own length' if retention.is_relative else counts}):",
             "",
-            "| encoder | " + " | ".join(map(str, range(1, len(entries) + 1))) + " |",
+            f"| encoder | {' | '.join(map(str, range(1, len(entries) + 1)))} |",
+            "|---" * (len(entries) + 1) + "|",
+            f"| retains | {' | '.join(entries)} |",
         ]
-        lines += ["|---" * (len(entries) + 1) + "|", "| retains | " + " | ".join(entries) + " |"]
     return "\n".join([*lines, ""])
 
 
 def _differences(old: Any, new: dict[str, Any]) -> str:
-    if not isinstance(old, dict):
-        return "unreadable settings"
-    names = [name for name in {*old, *new} if old.get(name) != new.get(name)]
-    return "other " + ", ".join(sorted(names))
+    old = old if isinstance(old, dict) else {}
+    return "other " + ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 
 def _settings(folder: Path) -> dict[str, Any]:

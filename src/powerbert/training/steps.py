@@ -19,6 +19,7 @@ from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
+from powerbert.training.callbacks import processes
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, check_teacher, fine_tuned, model_for
 from powerbert.training.objectives import Distillation, ReleaseRegulariser
@@ -27,7 +28,7 @@ from powerbert.training.record import origin
 from powerbert.training.retention_parameters import RetentionParameters
 from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import with_answers
-from powerbert.training.trainer import inputs_per_step, processes
+from powerbert.training.trainer import inputs_per_step
 
 PARAMETERS = "retention_parameters.json"
 
