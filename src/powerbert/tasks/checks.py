@@ -11,9 +11,7 @@ from typing import NamedTuple
 from datasets import ClassLabel
 
 from powerbert.errors import DataError
-from powerbert.tasks.task import Split, Task
-
-BATCH = 1000
+from powerbert.tasks.task import ROWS_AT_ONCE, Split, Task
 
 
 class Spread(NamedTuple):
@@ -131,7 +129,7 @@ class _Row(NamedTuple):
 def _rows(split: Split, task: Task) -> list[_Row]:
     names = split.dataset.column_names
     rows: list[_Row] = []
-    for batch in split.dataset.iter(batch_size=BATCH):
+    for batch in split.dataset.iter(batch_size=ROWS_AT_ONCE):
         size = len(batch[names[0]])
         numbers = batch["row"] if "row" in names else range(len(rows) + 1, len(rows) + 1 + size)
         labels = batch["label"] if "label" in names else [None] * size
