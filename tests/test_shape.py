@@ -22,14 +22,14 @@ MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
 MOST_MODULES, MOST_SOURCE_LINES = 95, 10_500
 
 BUDGET = {
-    "arrows": 20,
+    "arrows": 9,
     "long files": 3,
-    "long functions": 1,
-    "names twice": 41,
-    "modules without a test": 41,
-    "modules": 30,
+    "long functions": 0,
+    "names twice": 32,
+    "modules without a test": 19,
+    "modules": 23,
     "lines": 2720,
-    "paper": 16,
+    "paper": 0,
     "tracing": 9,
 }
 """How often a rule is broken today; it only ever falls, and a rule that holds goes to 0."""

@@ -1,6 +1,9 @@
 """Retention configurations: how many word-vectors each encoder retains.
 
 Paper: Retention Configuration
+Paper: PoWER-BERT Components
+Paper: Loss Function
+Paper: Comparison to BERT
 
 A configuration is either *absolute*, the paper's counts (l_1, ..., l_L) for inputs of at most N
 word-vectors, or *relative*, a fraction of each input's own real length. Fractions are held as

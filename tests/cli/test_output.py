@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from powerbert.cli.output import check_target, duration, progress, write_json, write_text
+from powerbert.cli.output import check_target, progress, write_json, write_text
 from powerbert.errors import PowerBertError
 
 
@@ -17,13 +17,6 @@ def test_the_time_that_is_left_is_said_after_the_first_part(capsys):
     assert "five naps: about 2 s more" in capsys.readouterr().err
     assert list(progress("ab")) == ["a", "b"]
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "1 s"), (61, "61 s"), (179, "3 minutes"), (7200, "2.0 hours")]
-)
-def test_a_duration_is_no_more_exact_than_an_estimate(seconds, words):
-    assert duration(seconds) == words
 
 
 def test_json_goes_to_a_file_as_utf_8_and_to_standard_output_for_a_dash(tmp_path, capsys):

@@ -1,11 +1,13 @@
-"""What is said of the machine. Oracle: work that this process and its children do."""
+"""The machine, its memory, and whether others are at work on it; the oracles are processes of known cost."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from powerbert.machine.describe import Watch, machine, own_seconds
+import pytest
+
+from powerbert.machine.describe import Watch, duration, extra_megabytes, machine, own_seconds
 
 
 def test_a_busy_machine_is_told(monkeypatch):
@@ -29,3 +31,14 @@ def test_the_machine_names_its_processor_and_versions():
     assert found["processor"]
     assert found["cores"] >= 1
     assert "torch" in found["versions"]
+
+
+def test_extra_memory_is_what_the_work_takes_at_its_height():
+    assert extra_megabytes(lambda: bytearray(b"x") * 100_000_000) > 80
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "0 s"), (61, "61 s"), (179, "3.0 min"), (5400, "90 min"), (7200, "2.0 h")]
+)
+def test_a_duration_is_no_more_exact_than_an_estimate(seconds, words):
+    assert duration(seconds) == words

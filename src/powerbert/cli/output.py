@@ -18,6 +18,7 @@ from rich.progress import track
 from tqdm import tqdm
 
 from powerbert.errors import PowerBertError
+from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
 
@@ -62,13 +63,6 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
         if done == 1 and what is not None:
             note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
         yield part
-
-
-def duration(seconds: float) -> str:
-    """A time to wait, in words that are no more exact than an estimate is."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def bar(total: int | None, unit: str) -> tqdm[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import disable_progress_bars
+from rich.table import Table
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 from typing_extensions import override
@@ -20,7 +21,7 @@ from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, aske
 from powerbert.cli.output import note, show, write_bytes, write_json
 from powerbert.errors import MissingExtraError
 from powerbert.report.retention_picture import retention_picture
-from powerbert.report.tables import evaluation_table, retention_table
+from powerbert.report.tables import plain_table, retention_table
 from powerbert.training import sandwich, steps
 from powerbert.training.data import Data
 from powerbert.training.evaluation import Evaluation
@@ -120,6 +121,19 @@ def figures(result: StepResult) -> dict[str, Any]:
         "tokens_per_second": result.tokens_per_second,
         "skipped": result.skipped,
     }
+
+
+def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
+    """Metric, interval and real word-vectors, one row per model or configuration."""
+    first = next(iter(evaluations.values()))
+    title = f"{first.rows:,} rows, real word-vectors without padding"
+    table = plain_table(title, [""], [first.metric, "95 % interval", "word-vectors", "of the full model"])
+    for name, one in evaluations.items():
+        interval = f"{100 * one.interval.low:.1f} to {100 * one.interval.high:.1f}"
+        table.add_row(
+            name, f"{100 * one.value:.2f}", interval, f"{one.word_vectors:,}", f"{100 * one.work:.1f} %"
+        )
+    return table
 
 
 class Notes(logging.Handler):

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from powerbert.modeling import ops
+
 Model = TypeVar("Model")
 
 
@@ -32,7 +34,7 @@ class PackedLinear:
         """(..., in) -> (..., out)."""
         weight, bias = self.layer.weight, self.layer.bias
         if (
-            torch.compiler.is_compiling()
+            ops.is_traced()
             or torch.is_grad_enabled()
             or not rows.dtype == weight.dtype == torch.float32
             or not rows.is_cpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -65,46 +65,12 @@ def retention_table(retention: RetentionConfiguration) -> Table:
 # ---- what a model answers ------------------------------------------------------------------
 
 
-class Evaluated(Protocol):
-    """What a table needs of an evaluation."""
-
-    @property
-    def metric(self) -> str: ...  # noqa: D102
-    @property
-    def value(self) -> float: ...  # noqa: D102
-    @property
-    def interval(self) -> Iterable[float]: ...  # noqa: D102
-    @property
-    def rows(self) -> int: ...  # noqa: D102
-    @property
-    def word_vectors(self) -> int: ...  # noqa: D102
-    @property
-    def work(self) -> float: ...  # noqa: D102
-
-
-def evaluation_table(evaluations: Mapping[str, Evaluated]) -> Table:
-    """Metric, interval and real word-vectors, one row per model or configuration."""
-    first = next(iter(evaluations.values()))
-    title = f"{first.rows:,} rows, real word-vectors without padding"
-    table = _table(title, [""], [first.metric, "95 % interval", "word-vectors", "of the full model"])
-    for name, evaluation in evaluations.items():
-        low, high = evaluation.interval
-        table.add_row(
-            name,
-            f"{100 * evaluation.value:.2f}",
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{evaluation.word_vectors:,}",
-            f"{100 * evaluation.work:.1f} %",
-        )
-    return table
-
-
 def comparison_table(
     found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str
 ) -> Table:
     """An exported model against torch in fp32; `metrics` are those of both, where there are labels."""
     title = f"{len(found.first):,} texts that were not used for the scales"
-    table = _table(title, [""], [f"{exported} against torch fp32"])
+    table = plain_table(title, [""], [f"{exported} against torch fp32"])
     if found.agreement is not None:
         table.add_row("same label", f"{100 * found.agreement:.2f} %")
     table.add_row("largest difference of a logit", f"{found.difference:.4f}")
@@ -120,7 +86,7 @@ def comparison_table(
 def headline_table(figures: dict[str, Any]) -> Table:
     """How many times as fast, the hardest comparison first."""
     mean = figures["mean_length"]
-    table = _table(f"times as fast: {figures['texts']} texts, {mean:.0f} words on average", [], [""])
+    table = plain_table(f"times as fast: {figures['texts']} texts, {mean:.0f} words on average", [], [""])
     for column in ("against", "eliminated", "baseline"):
         table.add_column(column, overflow="fold")
     for row in figures["headline"]:
@@ -137,7 +103,7 @@ def arms_table(figures: dict[str, Any]) -> Table:
     """Every arm, the fastest first; peak: the share of it that is used. Word-vectors are in the JSON."""
     title = f"{figures['rounds']} rounds, arms in turn; medians, and the distance of the quartiles"
     columns = ["batch", "inputs/s", "±", "p95 ms", "GFLOP", "peak", "MB"]
-    table = _table(title, ["model", "engine", "feed"], columns)
+    table = plain_table(title, ["model", "engine", "feed"], columns)
     for arm in sorted(figures["arms"], key=lambda arm: -float(arm["inputs_per_second"])):
         table.add_row(
             arm["model"],
@@ -158,7 +124,7 @@ def efficiency_table(figures: dict[str, Any]) -> Table:
     """What of the work that is saved shows as time, at each length and batch size."""
     title = "speed-up over the full model in the same engine, and its share of the FLOP ratio"
     columns = ["speed-up", "FLOP ratio", "efficiency", "against stock"]
-    table = _table(title, ["inputs", "engine"], columns)
+    table = plain_table(title, ["inputs", "engine"], columns)
     points = [point for curve in ("by_length", "by_batch") for point in figures[curve]]
     both = {(p["engine"], p["precision"], p["batch"], p["length"]): p for p in points if "speed_up" in p}
     for point in both.values():
@@ -179,7 +145,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 
-def _table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
+def plain_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
     """An empty table with columns of words, then of numbers."""
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for column in words:

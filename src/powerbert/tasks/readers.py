@@ -1,5 +1,7 @@
 """From a path, an address of the hub or a `datasets` object to checked rows.
 
+Paper: Datasets
+
 The first bad row ends it, named by file and line.
 """
 

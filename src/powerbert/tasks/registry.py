@@ -1,6 +1,7 @@
 """The paper's eleven tasks by name, and the user's own.
 
 Paper: Datasets
+Paper: Hyper-parameters and Evaluation
 """
 
 from __future__ import annotations

@@ -100,11 +100,3 @@ class Bar(TrainerCallback):
         if self.bar is not None:
             self.bar.close()
             self.bar = None
-
-
-def duration(seconds: float) -> str:
-    """A time for a person: `duration(5400)` is "90 min"."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"

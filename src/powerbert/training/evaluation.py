@@ -1,4 +1,7 @@
-"""Metric, word-vectors and predictions of a model on a split."""
+"""Metric, word-vectors and predictions of a model on a split.
+
+Paper: Hyper-parameters and Evaluation
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a training step minimises beside the labels."""
+"""What a training step minimises beside the labels.
+
+Paper: Loss Function
+"""
 
 from __future__ import annotations
 

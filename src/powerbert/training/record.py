@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
-from powerbert.machine.versions import versions
+from powerbert.machine.describe import versions
 from powerbert.modeling.limits import RUN
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation

@@ -21,7 +21,7 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
-from powerbert.machine.child import BF16, survives
+from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
@@ -190,14 +190,13 @@ def begin(
 
 
 def _possible(options: Options) -> Options:
-    """The options with a precision that runs here: bf16 is tried in a child process first."""
-    if options.precision == "bf16" and not torch.cuda.is_available() and not survives(BF16):
-        logger.warning(
-            "bf16 does not run on this machine: training in fp32 "
-            "(where a CPU pretends to have AMX, ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 may cure it)"
-        )
-        return replace(options, precision="fp32")
-    return options
+    """The options with a precision that pays here: bf16 is tried in a child process first."""
+    if torch.cuda.is_available():
+        return options
+    precision, line = training_precision(options.precision)
+    if line is not None:
+        logger.warning(line)
+    return replace(options, precision=precision)
 
 
 def _score(task: Task, prediction: Any) -> dict[str, float]:

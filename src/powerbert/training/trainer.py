@@ -22,8 +22,9 @@ from accelerate.utils import reduce
 from torch import Tensor, nn
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
 
+from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper, duration
+from powerbert.training.callbacks import Bar, Recorder, Stopper
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters

@@ -1,4 +1,7 @@
-"""ALBERT: one shared encoder module, used L times."""
+"""ALBERT: one shared encoder module, used L times.
+
+Paper: Accelerating ALBERT
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """What the encoder loop asks of a family.
 
+Paper: Background
+
 An adapter takes one encoder of its family apart into the parts the paper names: the query, key and
 value projections, the output of self-attention, the feed-forward network. It calls the model's own
 modules, so weights, dropout, LoRA layers and quantised layers stay where they are.
