@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from powerbert.folders.atomic import write_file
 from powerbert.machine.child import Outcome, attempt
 from powerbert.machine.describe import processor, versions
 from powerbert.machine.probes import PRODUCTS, TRAINING
@@ -259,11 +259,6 @@ def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
 def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
     """Write the file whole; where that cannot be done, the next process probes again."""
     file = _cache_file()
-    staging = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staging.write_text(json.dumps(stored, indent=1), encoding="utf-8")
-            staging.replace(file)
-        finally:
-            staging.unlink(missing_ok=True)
+        write_file(file, json.dumps(stored, indent=1).encode())

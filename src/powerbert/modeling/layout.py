@@ -4,7 +4,7 @@
 rows of a batch in one matrix. Inputs of equal length attend together, and by the retention configuration
 they retain equally many word-vectors: such a group needs no mask and stays a group to the end.
 Probabilities are computed for a few inputs at a time, which costs half of what it costs for all
-(docs/results/inference.md).
+(docs/results/shapes.md).
 """
 
 from __future__ import annotations

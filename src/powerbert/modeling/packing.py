@@ -1,7 +1,7 @@
 """Packed weights: linear layers that keep their weights in the order the matrix product reads them.
 
 A BERT-base runs faster on them with and without elimination, above all with the few rows that
-elimination leaves (docs/results/scheme.md).
+elimination leaves (docs/results/notes/scheme.md).
 The answers agree to fp32 rounding. The price is a second copy of the linear weights.
 """
 

@@ -21,6 +21,8 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
+from powerbert.folders.lock import only_run
+from powerbert.folders.manifest import folder_digest
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
@@ -29,12 +31,12 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.task import Task
 from powerbert.text.batches import Collator
-from powerbert.training.checkpoints import only_run
+from powerbert.training.callbacks import processes
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.options import Options
 from powerbert.training.record import check_place, model_card, read_run, run_record
-from powerbert.training.trainer import StepTrainer, processes, training_arguments
+from powerbert.training.trainer import StepTrainer, training_arguments
 
 METRICS = "metrics.jsonl"
 
@@ -169,6 +171,7 @@ def begin(
     settings = {
         "step": step,
         "model": str(Path(model).resolve()),
+        "model_digest": folder_digest(model),
         "task": data.task.name,
         "rows": {name: len(split) for name, split in data.splits.items()},
         "data": data.digest,
