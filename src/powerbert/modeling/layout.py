@@ -93,9 +93,9 @@ class Padded(NamedTuple):
 class Group(NamedTuple):
     """Inputs of equal length; their rows stand together."""
 
-    inputs: int
-    length: int
+    positions: Tensor  # (inputs, length), of each row in the whole input
     counts: tuple[int, ...]  # word-vectors that each encoder retains
+    first: int  # the first row of the group
 
 
 class Packed(NamedTuple):
@@ -110,29 +110,29 @@ class Packed(NamedTuple):
     @classmethod
     def of(cls, words: Padded, retention: RetentionConfiguration, cells: int) -> Self:
         """Pack embedded words for a head that reads CLS alone."""
-        groups = []
+        sizes = []
         for length, members in groupby(sorted(words.lengths.tolist())):
-            groups.append(Group(len(list(members)), length, (*retention.counts(length)[:-1], 1)))
-        hidden, positions = words.hidden.flatten(0, 1), words.positions.flatten()
+            sizes.append((len(list(members)), length, (*retention.counts(length)[:-1], 1)))
+        hidden, positions, places = words.hidden.flatten(0, 1), words.positions.flatten(), None
         if not words.padded:
-            return cls(_filled([hidden])[None], _filled([positions])[None], groups, None, cells)
-        width, order = words.positions.shape[1], words.lengths.argsort(stable=True)
-        columns = torch.arange(width, device=order.device)
-        rows = (order[:, None] * width + columns)[columns < words.lengths[order, None]]
-        index = _filled([rows])
-        return cls(hidden[index][None], positions[index][None], groups, order.argsort(), cells)
+            hidden, positions = _filled([hidden]), _filled([positions])
+        else:
+            width, order = words.positions.shape[1], words.lengths.argsort(stable=True)
+            columns = torch.arange(width, device=order.device)
+            rows = _filled([(order[:, None] * width + columns)[columns < words.lengths[order, None]]])
+            hidden, positions, places = hidden[rows], positions[rows], order.argsort()
+        return cls(hidden[None], positions[None], _grouped(positions, sizes), places, cells)
 
     def blocks(self, j: int) -> list[Block]:
         """A group that eliminates nothing in encoder j as a whole, of the others a few inputs at a time."""
-        blocks, first = [], 0
-        for inputs, length, counts in self.groups:
-            width = counts[j - 1]
+        blocks = []
+        for positions, counts, first in self.groups:
+            (inputs, length), width = positions.shape, counts[j - 1]
             step = max(1, self.cells // length**2) if 1 < width < length else inputs
             for start in range(0, inputs, step):
-                end = first + min(step, inputs - start) * length
-                rows = self.positions[0, first:end].view(-1, length)
-                blocks.append(Block(rows, None, None, None, width, width < length, width == 1, first))
-                first = end
+                few = positions if step >= inputs else positions[start : start + step]
+                row = first + start * length
+                blocks.append(Block(few, None, None, None, width, width < length, width == 1, row))
         return blocks
 
     def split(self, heads: Projections, blocks: list[Block], asking: Rows) -> Iterable[Projections]:
@@ -172,12 +172,12 @@ class Packed(NamedTuple):
         hidden, positions = (
             each[0].index_select(0, index[0])[None] for each in (self.hidden, self.positions)
         )
-        groups = [group._replace(length=group.counts[j - 1]) for group in self.groups]
-        return self._replace(hidden=hidden, positions=positions, groups=groups)
+        sizes = [(len(group.positions), group.counts[j - 1], group.counts) for group in self.groups]
+        return self._replace(hidden=hidden, positions=positions, groups=_grouped(positions[0], sizes))
 
     def cls(self) -> Tensor:
         """CLS of each input after the last encoder, in the caller's order: (batch, 1, hidden)."""
-        inputs = sum(group.inputs for group in self.groups)
+        inputs = sum(len(group.positions) for group in self.groups)
         rows = self.hidden[0, :inputs]
         return (rows if self.places is None else rows[self.places])[:, None]
 
@@ -185,10 +185,22 @@ class Packed(NamedTuple):
 Words = Padded | Packed
 
 
+def _grouped(positions: Tensor, sizes: list[tuple[int, int, tuple[int, ...]]]) -> list[Group]:
+    """Groups of so many inputs, of such a length, that retain so much, over rows one after another."""
+    groups, first = [], 0
+    for inputs, length, counts in sizes:
+        end = first + inputs * length
+        groups.append(Group(positions[first:end].view(inputs, length), counts, first))
+        first = end
+    return groups
+
+
 def _cut(projected: Tensor, first: int, inputs: int, length: int) -> Tensor:
     """Rows of a block out of (1, heads, rows, head): (inputs, heads, length, head)."""
-    rows = projected[0, :, first : first + inputs * length]
-    return rows.view(len(rows), inputs, length, rows.shape[2]).transpose(0, 1)
+    _, heads, rows, size = projected.shape
+    if rows != inputs * length:
+        projected = projected[:, :, first : first + inputs * length]
+    return projected if inputs == 1 else projected.view(heads, inputs, length, size).transpose(0, 1)
 
 
 def _filled(parts: list[Tensor]) -> Tensor:
@@ -197,7 +209,7 @@ def _filled(parts: list[Tensor]) -> Tensor:
     The kernels of a linear layer are made for a number of rows and cached, 0.6 MB for each number: a stream
     of texts would make some hundred new ones for every batch, which takes time, and gigabytes in the end.
     """
-    rows = sum(len(part) for part in parts)
+    rows = sum(part.shape[0] for part in parts)
     step = next(step for most, step in STEPS if rows <= most)
     missing = -rows % step
     if missing:

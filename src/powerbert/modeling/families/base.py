@@ -101,9 +101,10 @@ class Family:
         asking: (batch, queries), the rows that ask, or None if all do. positions: (batch, length).
         """
         own = attrgetter(self.attention)(encoder)
-        rows = (hidden if asking is None else extract(hidden, asking), hidden, hidden)
-        projected = (getattr(own, name)(each) for name, each in zip(self.linear, rows, strict=True))
-        return Projections(*(split_heads(each, getattr(own, self.head_size)) for each in projected))
+        size = getattr(own, self.head_size)
+        query, key, value = (getattr(own, name) for name in self.linear)
+        queries = query(hidden if asking is None else extract(hidden, asking))
+        return Projections(*(split_heads(each, size) for each in (queries, key(hidden), value(hidden))))
 
     def scale(self, encoder: Any, query: Tensor) -> float:
         """The factor on the dot products."""
