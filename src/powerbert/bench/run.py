@@ -30,8 +30,8 @@ def choose_arms(
         models = ("full",) if engine == STOCK or not eliminates else MODELS
         for model in models:
             for feed in feeds or (own_feed(engine),):
-                if model == "truncated" and feed != "sorted":
-                    continue  # the easiest of the baselines needs no second way to be fed
+                if model == "truncated" and (feed != "sorted" or not feeds):
+                    continue  # the easiest of the baselines needs no second way to be fed, nor always one
                 if feed == "packed" and engine != TorchEngine.name:
                     continue  # a graph pads
                 arms += [Arm(model, feed, engine, precision, batch) for batch in batches]
@@ -39,7 +39,7 @@ def choose_arms(
 
 
 def measure_arms(
-    bench: Workbench, arms: Sequence[Arm], rounds: int, progress: Rounds = list
+    bench: Workbench, arms: Sequence[Arm], rounds: int, progress: Rounds = list, *, memory: bool = True
 ) -> dict[str, Any]:
     """Measure the arms in one run; figures for JSON."""
     runs = {arm: bench.run(arm) for arm in arms}
@@ -55,7 +55,9 @@ def measure_arms(
     # Twice, for the arms may run while the machine is faster than it was before them.
     limits = {precision: max(rate, before.get(precision, rate)) for precision, rate in peaks().items()}
     described = [
-        _describe(bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
+        _describe(
+            bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None
+        )
         for arm in arms
     ]
     return {
