@@ -1,11 +1,11 @@
-"""Measure elimination against the untouched model: BERT-base shape, random weights, fp32, arms interleaved.
+"""Measure elimination against the full model: BERT-base shape, random weights, fp32, arms interleaved.
 
     python benchmarks/bert_base_speedup.py --batch 8 --length 128
 
-The untouched model runs transformers' own SDPA attention. Every round runs each arm twice and times
+The full model runs transformers' own SDPA attention. Every round runs each arm twice and times
 the second call, as a server that runs one model does; the figure is the median over the rounds of the
 ratio within a round, so that a machine that slows down for a while slows both sides of a ratio. "By
-packed" compares with the untouched model on packed weights, the harder baseline. CPU time stands
+packed" compares with the full model on packed weights, the harder baseline. CPU time stands
 beside wall time.
 """
 
@@ -28,7 +28,7 @@ PAPER = (80, 73, 70, 50, 50, 40, 33, 27, 20, 15, 13, 3)
 
 
 def arms(batch: int, length: int) -> dict[str, Callable[[], object]]:
-    """The untouched model, elimination without its savings and with them, plain and with packed weights."""
+    """The full model, elimination in the paper's order and as it is run, plain and with packed weights."""
     torch.manual_seed(0)
     config = BertConfig()
     weights = BertForSequenceClassification(config).state_dict()
@@ -37,23 +37,22 @@ def arms(batch: int, length: int) -> dict[str, Callable[[], object]]:
     words = torch.randint(1000, 30000, (batch, length))
     inputs = {"input_ids": words, "attention_mask": torch.ones_like(words)}
 
-    def arm(savings: powerbert.Savings | None, packed: bool = False) -> Callable[[], object]:
+    def arm(eliminated: bool, packed: bool = False, reference: bool = False) -> Callable[[], object]:
         model = BertForSequenceClassification(config)
         model.load_state_dict(weights, assign=True)
         model.eval()
         if packed:
             pack(model)
-        if savings is not None:
-            powerbert.apply(model, retention, savings=savings)
+        if eliminated:
+            powerbert.apply(model, retention, _reference=reference)
         return lambda: model(**inputs)
 
     return {
-        "untouched (SDPA)": arm(None),
-        "untouched, packed": arm(None, packed=True),
-        "paper's order": arm(powerbert.Savings(select_first=False, cls_query=False)),
-        "no CLS query": arm(powerbert.Savings(cls_query=False)),
-        "eliminated": arm(powerbert.Savings()),
-        "eliminated, packed": arm(powerbert.Savings(), packed=True),
+        "full (SDPA)": arm(False),
+        "full, packed": arm(False, packed=True),
+        "paper's order": arm(True, reference=True),
+        "eliminated": arm(True),
+        "eliminated, packed": arm(True, packed=True),
     }
 
 
@@ -71,7 +70,7 @@ def measure(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, dic
                 run()
                 wall[name].append(time.perf_counter() - before)
                 cpu[name].append(time.process_time() - cpu_before)
-    reference, packed = "untouched (SDPA)", "untouched, packed"
+    reference, packed = "full (SDPA)", "full, packed"
     return {
         name: {
             "speedup": _paired(wall[reference], wall[name]),

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from powerbert.engines.answers import answer
 from powerbert.engines.open import open_engine
-from powerbert.machine.describe import machine
-from powerbert.machine.memory import extra_megabytes
+from powerbert.machine.describe import extra_megabytes, machine
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import powerbert
-from powerbert.bench.measure import interleave, ratio
 from powerbert.engines.answers import tokenise_for
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import check
@@ -23,6 +22,7 @@ from powerbert.engines.open import ENGINES
 from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.machine.describe import Watch, machine
+from powerbert.machine.measure import interleave, ratio
 from powerbert.modeling.limits import limits_of
 from powerbert.text.batches import collate
 

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from powerbert.bench.measure import interleave
 from powerbert.elimination.extract import extract, extract_queries
 from powerbert.elimination.selection import select
 from powerbert.elimination.significance import significance
 from powerbert.machine.describe import machine
+from powerbert.machine.measure import interleave
 
 HEADS, HEAD = 12, 64
 SHAPES = ((1, 128), (8, 128), (32, 128), (1, 256), (8, 256), (1, 512), (8, 512))

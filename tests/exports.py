@@ -15,7 +15,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export import write as module
-from powerbert.modeling import encoder
+from powerbert.modeling import ops
 from powerbert.modeling.apply import unpad
 
 TEXTS = ["good film", "the plot was dull but it is very great!", "bad", "this was not good, was it?"] * 4
@@ -55,17 +55,17 @@ class Exports:
 def gaps(model: Any, batch: Any) -> list[float]:
     """For each input, how far apart the scores at its closest cut are, in eager torch."""
     cuts = [[math.inf] * len(batch["input_ids"])]
-    select = encoder.select
+    select = ops.select
 
     def spy(scores: Any, lengths: Any, counts: Any, width: int) -> Any:
-        cuts.append(
-            [_gap(*row) for row in zip(scores.tolist(), lengths.tolist(), counts.tolist(), strict=True)]
-        )
+        real = [scores.shape[1]] * len(scores) if lengths is None else lengths.tolist()
+        most = [width] * len(scores) if counts is None else counts.tolist()
+        cuts.append([_gap(*row) for row in zip(scores.tolist(), real, most, strict=True)])
         return select(scores, lengths, counts, width)
 
-    unpad(model, False)  # the loop that selects for the whole batch at once
+    unpad(model, False)  # the layout that selects for the whole batch at once
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(encoder, "select", spy)
+        patch.setattr(ops, "select", spy)
         model(**batch)
     unpad(model)
     return [min(column) for column in zip(*cuts, strict=True)]

@@ -15,7 +15,10 @@ from typing import NamedTuple
 import pytest
 import torch
 import transformers
+from models import tiny
+from texts import tokenizer_for
 
+import powerbert
 from powerbert.modeling.families.registry import FAMILIES
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +30,7 @@ PAPER = re.compile(r"^\s*Paper: (.+?)\s*$", re.MULTILINE)
 
 
 class Example(NamedTuple):
-    """A Python block, the line it starts at, and the text block right behind it, if there is one."""
+    """A Python block, the line it starts at, and the text block right after it, if there is one."""
 
     line: int
     code: str
@@ -89,6 +92,7 @@ def section(page: Path) -> set[str]:
 def sandbox(tmp_path, monkeypatch):
     """A folder to work in; whatever examples change for the whole process is set back."""
     monkeypatch.chdir(tmp_path)
+    _users_files(tmp_path)
     families, logger = dict(FAMILIES), logging.getLogger("powerbert")
     level, verbosity, threads = logger.level, transformers.logging.get_verbosity(), torch.get_num_threads()
     transformers.logging.disable_progress_bar()
@@ -101,6 +105,16 @@ def sandbox(tmp_path, monkeypatch):
     transformers.logging.set_verbosity(verbosity)
     torch.set_num_threads(threads)
     shutil.rmtree(tmp_path, ignore_errors=True)  # weights of 90 MB each
+
+
+def _users_files(folder: Path) -> None:
+    """What the README calls the reader's own: a classifier and labelled reviews."""
+    model = tiny("bert", num_labels=2)
+    model.config.id2label, model.config.label2id = {0: "bad", 1: "good"}, {"bad": 0, "good": 1}
+    powerbert.save(model, tokenizer_for(), folder / "mine")
+    rows = [f"a {word} film {letter},{word}" for letter in "bcdefgh" for word in ("good", "bad")]
+    for name in ("train.csv", "dev.csv"):
+        (folder / name).write_text("\n".join(["review,stars", *rows, ""]), encoding="utf-8")
 
 
 @pytest.mark.usefixtures("sandbox")

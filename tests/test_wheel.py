@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 import powerbert
+from powerbert.cli.commands import EXTRA
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "powerbert"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-NAMES = {"sklearn": "scikit-learn", "typing_extensions": "typing-extensions"}
+NAMES = {"typing_extensions": "typing-extensions"}
 """Packages whose module has another name."""
 
 
@@ -45,6 +46,10 @@ def imported() -> set[str]:
 
 def test_every_package_that_is_imported_is_declared():
     assert {NAMES.get(name, name) for name in imported()} <= required("train", "onnx", "openvino")
+
+
+def test_a_command_knows_the_packages_that_it_may_miss():
+    assert set(EXTRA) == required("train") - required()
 
 
 def test_files_that_are_not_python_are_package_data():

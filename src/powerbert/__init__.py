@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from powerbert.elimination.selection import Scoring
     from powerbert.engines.pipeline import pipeline
     from powerbert.modeling.apply import apply, remove
-    from powerbert.modeling.encoder import Savings
     from powerbert.modeling.packing import pack, unpack
     from powerbert.modeling.storage import load, save
     from powerbert.modeling.trace import trace
@@ -26,7 +25,6 @@ __version__ = "0.1.0"
 __all__ = [
     "PowerBertError",
     "RetentionConfiguration",
-    "Savings",
     "Scoring",
     "apply",
     "load",
@@ -39,7 +37,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Savings": "modeling.encoder",
     "Scoring": "elimination.selection",
     "apply": "modeling.apply",
     "load": "modeling.storage",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_HARMLESS = frozenset("\n\t\u200c\u200d")  # the two joiners shape letters and emoji, and hide nothing
+
 
 class PowerBertError(Exception):
-    """A user's mistake, told in one line; the CLI prints it and exits with code 2."""
+    """A user's mistake in one line; the CLI prints it and exits with code 2."""
 
     def __init__(self, what: str, *, got: object = None, rule: str = "", remedy: str = "") -> None:
         parts = [what]
         if got is not None:
             parts.append(f"got {_short(got)}")
         parts += [part for part in (rule, remedy) if part]
-        super().__init__("; ".join(" ".join(part.split()) for part in parts))
+        super().__init__(printable("; ".join(" ".join(part.split()) for part in parts)))
 
 
 class RetentionError(PowerBertError, ValueError):
@@ -23,7 +29,11 @@ class UnsupportedModelError(PowerBertError, TypeError):
 
 
 class ModelFolderError(PowerBertError, ValueError):
-    """A model folder that is missing, damaged or unsafe."""
+    """A model folder that is missing, damaged or unsafe, or that must not be replaced."""
+
+
+class ExportError(PowerBertError, RuntimeError):
+    """A model that cannot be traced to a graph."""
 
 
 class DataError(PowerBertError, ValueError):
@@ -32,6 +42,31 @@ class DataError(PowerBertError, ValueError):
 
 class MissingExtraError(PowerBertError, ImportError):
     """A command needs a package that is not installed; the message has the pip command."""
+
+
+@contextmanager
+def one_line(what: str, remedy: str = "", kind: type[PowerBertError] = ModelFolderError) -> Iterator[None]:
+    """Turn whatever fails meanwhile into one line of ours; our own errors and want of memory pass."""
+    try:
+        yield
+    except (PowerBertError, MemoryError):
+        raise
+    except Exception as error:
+        got = " ".join(f"{type(error).__name__}: {error}".split())
+        raise kind(what, got=got, remedy=remedy) from error
+
+
+def printable(text: str) -> str:
+    """Replace what would steer a terminal: escapes, bells, overrides of direction; line ends and tabs stay.
+
+    File names, labels and the names of tensors come from strangers.
+    """
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    steers = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "\N{REPLACEMENT CHARACTER}" if steers and character not in _HARMLESS else character
 
 
 def _short(value: object, limit: int = 80) -> str:

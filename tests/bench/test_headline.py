@@ -6,7 +6,7 @@ import pytest
 
 from powerbert.bench.arms import Arm
 from powerbert.bench.headline import headline
-from powerbert.bench.measure import Timing
+from powerbert.machine.measure import Timing
 
 
 def timing(seconds: float) -> Timing:

@@ -9,7 +9,8 @@ import pytest
 from powerbert.cli import doctor
 from powerbert.cli.main import main
 from powerbert.machine import verdicts as probing
-from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
+from powerbert.machine.probes import TRAINING
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict
 
 pytestmark = pytest.mark.usefixtures("memory")
 

@@ -14,10 +14,9 @@ from models import FAMILIES, batch_of, tiny
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.elimination.selection import select
 from powerbert.engines.engine import Limits
 from powerbert.engines.onnx_engine import OnnxEngine
-from powerbert.modeling.schedule import schedule
+from powerbert.modeling import ops
 
 ENGINES = ("onnx", "openvino")
 K = 16  # what encoder 1 of `absolute` retains
@@ -79,7 +78,7 @@ class Selection(torch.nn.Module):
         width = counts.max().item()
         torch._check(width >= 1)
         torch._check(width <= scores.shape[1])
-        return select(scores, lengths, counts, width)
+        return ops.select(scores, lengths, counts, width)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +120,7 @@ class Counts(torch.nn.Module):
     retention = RetentionConfiguration.relative((1.0, 0.9999, 0.6667, 0.07, 0.0001))
 
     def forward(self, lengths):
-        return torch.stack([stage.counts for stage in schedule(self.retention, lengths, 8192)])
+        return torch.stack([stage.counts for stage in ops.plan(self.retention, lengths, 8192)])
 
 
 def test_counts_are_exact_at_every_length_any_family_reads(tmp_path):

@@ -92,6 +92,20 @@ def test_an_export_replaces_an_export_and_spares_other_folders(relative, tmp_pat
     refusal(ModelFolderError, export, relative.model, relative.tokenizer, tmp_path / "photos", "onnx")
 
 
+def test_an_export_never_replaces_the_model_that_it_comes_from(relative, tmp_path, monkeypatch):
+    """Nor any other saved model: its only weights would be lost. Refused before anything is traced."""
+    monkeypatch.setattr(module, "trace", lambda *_: pytest.fail("it was traced"))
+    powerbert.save(relative.model, relative.tokenizer, tmp_path / "saved")
+    relative.model.save_pretrained(tmp_path / "plain")
+    for name in ("saved", "plain"):
+        before = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        message = refusal(
+            ModelFolderError, export, relative.model, relative.tokenizer, tmp_path / name, "onnx"
+        )
+        assert "holds a saved model" in message
+        assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == before
+
+
 # ---- precisions --------------------------------------------------------------------------
 
 
@@ -196,6 +210,10 @@ DAMAGE = {
     "an engine that is a list": edit_export(engine=[]),
     "an unknown precision": edit_export(precision="int3"),
     "other inputs": edit_export(inputs=["input_ids"]),
+    "no words": edit_export(longest=-1),
+    "more words than any model reads": edit_export(longest=10**30),
+    "a negative vocabulary": edit_export(vocabulary=-1),
+    "negative token types": edit_export(types=-1),
 }
 
 

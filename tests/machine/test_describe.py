@@ -1,4 +1,4 @@
-"""What is said of the machine. Oracle: work that this process and its children do."""
+"""The machine, its memory, and whether others are at work on it; the oracles are processes of known cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from powerbert.machine.describe import Watch, duration, machine, own_seconds
+from powerbert.machine.describe import Watch, duration, extra_megabytes, machine, own_seconds
 
 
 def test_a_busy_machine_is_told(monkeypatch):
@@ -31,6 +31,10 @@ def test_the_machine_names_its_processor_and_versions():
     assert found["processor"]
     assert found["cores"] >= 1
     assert "torch" in found["versions"]
+
+
+def test_extra_memory_is_what_the_work_takes_at_its_height():
+    assert extra_megabytes(lambda: bytearray(b"x") * 100_000_000) > 80
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from powerbert.errors import PowerBertError
 from powerbert.machine import probes
 from powerbert.machine import verdicts as probing
 from powerbert.machine.child import attempt
-from powerbert.machine.probes import PRODUCTS
-from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, TRAINING, WORKS, Verdict
+from powerbert.machine.probes import PRODUCTS, TRAINING
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict
 
 pytestmark = pytest.mark.usefixtures("memory")
 
@@ -275,6 +275,35 @@ def test_the_fastest_is_of_what_runs_and_answers():
     assert probing.fastest([DEAD, training]) is None
 
 
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [
+        (replace(DEAD, engine="torch"), "does not run on this machine (died with SIGILL)"),
+        (
+            replace(SLOW, engine="torch", ratio=0.05),
+            "is slower than fp32 on this machine (0.05 times",
+        ),
+        (replace(SAVED, engine="torch", precision="bf16"), f"needs {ISA}={CAPS[0]} in the environment"),
+    ],
+)
+def test_training_in_bf16_that_crashes_or_is_slower_falls_back_with_one_line(verdict, why, monkeypatch):
+    monkeypatch.delenv(ISA, raising=False)
+    monkeypatch.setattr(probing, "probe", lambda *pair: verdict)
+    precision, line = probing.training_precision("bf16")
+    assert precision == "fp32"
+    assert line.startswith("bf16 in training " + why)
+    assert line.endswith(": training in fp32")
+    assert ISA not in os.environ
+
+
+def test_training_in_bf16_that_is_faster_is_left_alone(monkeypatch):
+    monkeypatch.setattr(probing, "probe", lambda *pair: replace(SAVED, engine="torch", precision="bf16"))
+    monkeypatch.setenv(ISA, CAPS[0])
+    assert probing.training_precision("bf16") == ("bf16", None)
+    monkeypatch.setattr(probing, "probe", lambda *pair: pytest.fail("probed"))
+    assert probing.training_precision("fp32") == ("fp32", None)
+
+
 # ---- opening an engine -------------------------------------------------------------------
 
 
@@ -352,7 +381,7 @@ def test_a_cap_that_comes_too_late_is_no_crash(relative, told, monkeypatch, rati
 
 def test_nothing_is_probed_for_fp32_nor_for_what_is_not_in_the_folder(relative, told, monkeypatch):
     monkeypatch.setattr(registry, "probe", lambda *given: pytest.fail("probed"))
-    monkeypatch.setattr(probing, "_processor", lambda: ("plain", "avx2 avx512f"))
+    monkeypatch.setattr(probing, "processor", lambda: ("plain", "avx2 avx512f"))
     monkeypatch.setattr(probing, "probe", lambda *given: pytest.fail("probed"))
     for engine in ("onnx", "openvino"):
         assert open_engine(relative.made(engine)).precision == "fp32"
@@ -362,7 +391,7 @@ def test_nothing_is_probed_for_fp32_nor_for_what_is_not_in_the_folder(relative, 
 
 def test_where_amx_is_claimed_the_first_openvino_engine_settles_the_cap(relative, told, monkeypatch):
     """int8 may follow fp32 in the same process, and then it would be too late."""
-    monkeypatch.setattr(probing, "_processor", lambda: ("pretender", "avx512f amx_tile amx_int8"))
+    monkeypatch.setattr(probing, "processor", lambda: ("pretender", "avx512f amx_tile amx_int8"))
     monkeypatch.setattr(probing, "probe", lambda *given: SAVED)
     assert open_engine(relative.made("openvino")).precision == "fp32"
     assert os.environ[ISA] == CAPS[0]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from models import FAMILIES, batch_of, tiny
 
 import powerbert
-from powerbert import RetentionConfiguration, Savings, Scoring
-from powerbert.modeling.apply import base_of, elimination_of, search_with
+from powerbert import RetentionConfiguration, Scoring
+from powerbert.modeling.apply import base_of, elimination_of, search_with, unpad
 from powerbert.modeling.trace import retained_positions
 
 ABSOLUTE = RetentionConfiguration.absolute((12, 8, 5, 3), 20)
@@ -75,17 +75,18 @@ def test_the_convolution_of_deberta_follows_its_words():
 @pytest.mark.parametrize("retention", [ABSOLUTE, RELATIVE], ids=["absolute", "relative"])
 @pytest.mark.parametrize("strategy", ["attn-ws", "head-ws", "rand-ws"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_saving_is_exact(family, strategy, retention):
+def test_both_layouts_answer_as_the_papers_order_does(family, strategy, retention):
+    """The reference computes everything: all rows, all scores, no fused kernel, no packing."""
     model = tiny(family)
     batch = inputs(model)
-    answer = logits(powerbert.apply(model, retention, strategy), batch)
-    for off in ("select_first", "cls_query", "fused_kernel", "unpadded"):
-        powerbert.apply(model, retention, strategy, savings=Savings(**{off: False}))
-        torch.testing.assert_close(logits(model, batch), answer, atol=1e-5, rtol=0)
+    expected = logits(powerbert.apply(model, retention, strategy, _reference=True), batch)
+    powerbert.apply(model, retention, strategy)
+    for packed in (True, False):
+        torch.testing.assert_close(logits(unpad(model, packed), batch), expected, atol=1e-5, rtol=0)
 
 
 def test_the_savings_save_rows(monkeypatch):
-    """Counts the rows that reach each part; a saving that is off does more work."""
+    """Counts the rows that reach each part; the reference does more work."""
     model = tiny("bert")
     rows: dict[str, int] = {}
 
@@ -99,18 +100,19 @@ def test_the_savings_save_rows(monkeypatch):
         layer.intermediate.register_forward_pre_hook(count("feed-forward"))
     batch = batch_of([20])
 
-    def work(savings):
+    def work(packed, **options):
         rows.clear()
-        logits(powerbert.apply(model, ABSOLUTE, savings=savings), batch)
+        logits(unpad(powerbert.apply(model, ABSOLUTE, **options), packed), batch)
         return dict(rows)
 
-    assert work(Savings()) == {
-        "queries": 20 + 12 + 8 + 1,
-        "keys": 20 + 12 + 8 + 5,
-        "attention outputs": 12 + 8 + 5 + 1,
-        "feed-forward": 12 + 8 + 5 + 1,
-    }
-    assert work(Savings(select_first=False, cls_query=False)) == {
+    for packed in (True, False):
+        assert work(packed) == {
+            "queries": 20 + 12 + 8 + 1,
+            "keys": 20 + 12 + 8 + 5,
+            "attention outputs": 12 + 8 + 5 + 1,
+            "feed-forward": 12 + 8 + 5 + 1,
+        }
+    assert work(False, _reference=True) == {
         "queries": 20 + 12 + 8 + 5,
         "keys": 20 + 12 + 8 + 5,
         "attention outputs": 20 + 12 + 8 + 5,
@@ -118,22 +120,22 @@ def test_the_savings_save_rows(monkeypatch):
     }
 
 
-def test_an_encoder_that_eliminates_nothing_runs_the_fused_kernel(monkeypatch):
-    from powerbert.modeling import encoder
+@pytest.mark.parametrize(("packed", "lengths"), [(True, [20, 20]), (False, [20, 9])])
+def test_an_encoder_that_eliminates_nothing_runs_the_fused_kernel(packed, lengths, monkeypatch):
+    from powerbert.modeling import ops
 
-    fused, explicit = [], []
-    real = encoder.scaled_dot_product_attention
-    monkeypatch.setattr(
-        encoder, "scaled_dot_product_attention", lambda *a, **k: (fused.append(1), real(*a, **k))[1]
-    )
-    probabilities = encoder.attention_probabilities
-    monkeypatch.setattr(
-        encoder, "attention_probabilities", lambda *a: (explicit.append(1), probabilities(*a))[1]
-    )
+    calls = []
+    for name in ("fused", "probabilities"):
+        real = getattr(ops, name)
+        monkeypatch.setattr(ops, name, lambda *a, real=real, name=name: (calls.append(name), real(*a))[1])
+    model, batch = tiny("bert"), batch_of(lengths)
     retention = RetentionConfiguration.absolute((20, 8, 8, 3), 21)
-    model = powerbert.apply(tiny("bert"), retention, savings=Savings(unpadded=False))
-    logits(model, batch_of([20, 9]))
-    assert (len(fused), len(explicit)) == (3, 1)  # encoders 1 and 3 eliminate nothing, 4 answers for CLS
+    logits(unpad(powerbert.apply(model, retention), packed), batch)
+    # encoders 1 and 3 eliminate nothing, 4 answers for CLS
+    assert calls == ["fused", "probabilities", "fused", "fused"]
+    calls.clear()
+    logits(powerbert.apply(model, retention, _reference=True), batch)
+    assert calls == ["probabilities"] * 4
 
 
 @settings(max_examples=25)
@@ -196,14 +198,14 @@ def test_the_authors_release_can_be_restored():
 def test_training_selects_as_inference_does():
     """Scores come before dropout: with attention dropout alone, encoder 1 retains the same words."""
     model = tiny("bert", attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0)
-    powerbert.apply(model, ABSOLUTE, savings=Savings(unpadded=False))  # training has one loop, the padded
+    powerbert.apply(model, ABSOLUTE)
     batch = batch_of([20])
     seen = []
-    from powerbert.modeling import encoder
+    from powerbert.modeling import ops
 
-    chosen = encoder.select
+    chosen = ops.select
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "select", lambda *a: (seen.append(chosen(*a)), seen[-1])[1])
+        patch.setattr(ops, "select", lambda *a: (seen.append(chosen(*a)), seen[-1])[1])
         model.eval()(**batch)
         model.train()(**batch)
     assert torch.equal(seen[0], seen[len(seen) // 2])

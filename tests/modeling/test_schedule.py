@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.modeling.schedule import _from_shapes, schedule
+from powerbert.modeling.schedule import bounded, counts, exact
 from powerbert.retention import RetentionConfiguration
 
 
@@ -23,7 +23,7 @@ def cases(draw):
 @given(cases())
 def test_every_input_retains_what_it_would_retain_alone(case):
     retention, lengths = case
-    stages = schedule(retention, torch.tensor(lengths), max(lengths))
+    stages = exact(counts(retention, torch.tensor(lengths)), torch.tensor(lengths))
     before = lengths
     for j, stage in enumerate(stages):
         expected = [retention.counts(length)[j] for length in lengths]
@@ -37,8 +37,8 @@ def test_every_input_retains_what_it_would_retain_alone(case):
 @given(cases())
 def test_a_plan_from_shapes_is_never_narrower_and_never_misses_an_elimination(case):
     retention, lengths = case
-    exact = schedule(retention, torch.tensor(lengths), max(lengths))
-    counts = torch.stack([stage.counts for stage in exact])
-    for stage, traced in zip(exact, _from_shapes(retention, counts, max(lengths)), strict=True):
+    table = counts(retention, torch.tensor(lengths))
+    stages = exact(table, torch.tensor(lengths))
+    for stage, traced in zip(stages, bounded(retention, table, max(lengths)), strict=True):
         assert traced.width >= stage.width
         assert traced.eliminates or not stage.eliminates

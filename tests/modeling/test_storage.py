@@ -13,7 +13,9 @@ from transformers import AutoModelForSequenceClassification
 
 import powerbert
 from powerbert import RetentionConfiguration, Scoring
-from powerbert.errors import ModelFolderError, PowerBertError
+from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.folders.manifest import read_manifest
+from powerbert.modeling import storage
 from powerbert.modeling.apply import elimination_of, retention_of
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
@@ -155,3 +157,37 @@ def test_a_peft_model_is_sent_back_to_be_merged(tmp_path):
     with pytest.raises(PowerBertError, match="merge_and_unload"):
         powerbert.save(lora, tokenizer_for(), tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_model_with_an_adapter_of_transformers_own_is_sent_back_too(tmp_path):
+    """save_pretrained would write the adapter alone, without the weights that it changes."""
+    from peft import LoraConfig
+
+    model = tiny("bert")
+    model.add_adapter(LoraConfig(r=2, target_modules=["query"]))
+    with pytest.raises(UnsupportedModelError, match="merge_and_unload"):
+        powerbert.save(model, tokenizer_for(), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_files_of_the_user_beside_a_model_are_never_deleted(folder):
+    model, tokenizer = powerbert.load(folder)
+    (folder / "train.csv").write_text("mine")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ModelFolderError, match=r"train\.csv"):
+        powerbert.save(model, tokenizer, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_files_that_were_saved_with_a_model_are_replaced_with_it(folder, tmp_path):
+    model, tokenizer = powerbert.load(folder)
+    powerbert.save(model, tokenizer, tmp_path / "new", extra={"README.md": b"card", "run.json": b"{}"})
+    powerbert.save(model, tokenizer, tmp_path / "new", extra={"README.md": b"other"})
+    assert (tmp_path / "new" / "README.md").read_bytes() == b"other"
+    assert not (tmp_path / "new" / "run.json").exists()
+
+
+def test_a_manifest_that_was_read_is_not_read_again(folder, monkeypatch):
+    manifest = read_manifest(folder)
+    monkeypatch.setattr(storage, "read_manifest", None)
+    assert elimination_of(powerbert.load(folder, manifest=manifest)[0]).strategy == "rand-ws"

@@ -1,14 +1,10 @@
-"""Checkpoints: only whole ones are chosen, and one run holds a folder."""
+"""Checkpoints: only whole ones are chosen."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from powerbert.errors import PowerBertError
-from powerbert.training.checkpoints import is_valid, newest_valid, only_run, publish, rotate
+from powerbert.training.checkpoints import is_valid, newest_valid, publish, rotate
 
 
 def write(folder, step, content=b"weights"):
@@ -57,20 +53,3 @@ def test_rotation_spares_the_newest_and_the_best(tmp_path):
     checkpoints = [write(tmp_path, step) for step in (1, 2, 3)]
     rotate(tmp_path, {checkpoints[0], checkpoints[2]})
     assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-1", "checkpoint-3"]
-
-
-def test_two_runs_cannot_share_a_folder_and_a_dead_run_lets_go(tmp_path):
-    code = (
-        "import sys, pathlib, os; from powerbert.training.checkpoints import only_run\n"
-        "with only_run(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert other.stdout.readline() == b"held\n"
-    with pytest.raises(PowerBertError, match="another run"), only_run(tmp_path):
-        pass
-    other.kill()
-    other.wait()
-    with only_run(tmp_path):
-        pass

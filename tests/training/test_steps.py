@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -105,6 +104,34 @@ def test_steps_out_of_order_are_refused_in_one_line(steps, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_model_that_changed_under_its_name_is_another_run(steps, tmp_path):
+    """A run is complete, or goes on, only from the very weights that it began with; its teacher's too."""
+    data, options = small_data(), RetrainOptions(epochs=1, batch_size=8, accumulation=1)
+    one, two = (Path(shutil.copytree(steps / name, tmp_path / name)) for name in ("one", "two"))
+    retrain(two, data, tmp_path / "three", options, teacher=one)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+    for folder, named in ((one, "other teacher_digest"), (two, "other model_digest")):
+        model, tokenizer = powerbert.load(folder)
+        with torch.no_grad():
+            model.classifier.bias.add_(1)
+        original = Path(shutil.copytree(folder, tmp_path / "original"))
+        powerbert.save(model, tokenizer, folder, extra={"run.json": (folder / "run.json").read_bytes()})
+        with pytest.raises(PowerBertError, match=named):
+            retrain(two, data, tmp_path / "three", options, teacher=one)
+        shutil.rmtree(folder)
+        original.rename(folder)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+
+
+def test_a_folder_of_the_users_where_a_run_would_work_is_not_deleted(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(PowerBertError, match=r"one\.partial is not empty"):
+        finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(epochs=1))
+    assert [path.name for path in (tmp_path / "one.partial").iterdir()] == ["notes.txt"]
+    assert not (tmp_path / "one").exists()
+
+
 def test_the_users_files_are_not_overwritten(steps, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
@@ -202,15 +229,6 @@ def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(t
     )
     assert seen
     assert all(distance > 0 for distance in seen)
-
-
-def test_the_estimate_comes_before_the_end_on_one_line(steps, tmp_path, caplog):
-    options = Options(epochs=3, batch_size=8, accumulation=2)
-    with caplog.at_level("INFO", "powerbert.training"):
-        finetune(steps / "pretrained", small_data(), tmp_path / "one", options)
-    told = [line for line in caplog.messages if "about" in line]
-    assert len(told) == 1
-    assert re.fullmatch(r"48 rows, 9 steps of 16 inputs: about \d+ s left", told[0])
 
 
 def start(root):

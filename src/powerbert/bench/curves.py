@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
-from powerbert.bench.measure import Rounds, interleave, ratio
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.measure import Rounds, interleave, ratio
 
 LENGTHS_MEASURED = (32, 64, 128, 256, 512)
 BATCHES_MEASURED = (1, 2, 4, 8, 16, 32)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from powerbert.bench.arms import STOCK, Arm
-from powerbert.bench.measure import Timing, ratio
+from powerbert.machine.measure import Timing, ratio
 
 
 def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:

@@ -11,10 +11,9 @@ import torch
 
 from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
 from powerbert.bench.headline import headline
-from powerbert.bench.measure import Rounds, Timing, interleave, p95
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.machine.describe import Watch, machine
-from powerbert.machine.memory import extra_megabytes
+from powerbert.machine.describe import Watch, extra_megabytes, machine
+from powerbert.machine.measure import Rounds, Timing, interleave, p95
 from powerbert.machine.peak import peaks
 
 
@@ -48,12 +47,15 @@ def measure_arms(
     def timed(arm: Arm) -> Callable[[], object]:
         return lambda: latencies[arm].extend(runs[arm]())
 
-    before, watch = peaks(), Watch()
+    precisions = [arm.precision for arm in arms]
+    before, watch = peaks(precisions), Watch()
     found = interleave({arm.name: timed(arm) for arm in arms}, rounds, progress=progress)
     timings = {arm: found[arm.name] for arm in arms}
     warning = watch.warning()
-    # Twice, for the arms may run while the machine is faster than it was before them.
-    limits = {precision: max(rate, before.get(precision, rate)) for precision, rate in peaks().items()}
+    # Twice, and with what the arms reached: they may run while the machine is faster than before or after.
+    rates = [before, peaks(precisions)]
+    rates += [{arm.precision: bench.flops(arm) / 1e9 / timings[arm].median} for arm in arms]
+    limits = {name: max(rate.get(name, 0.0) for rate in rates) for name in rates[0]}
     described = [
         _describe(
             bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None

@@ -29,8 +29,8 @@ from powerbert.cli.groups import (
 from powerbert.errors import MissingExtraError
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRAS = {"datasets": "train", "accelerate": "train", "scipy": "train"}
-"""Packages that a command may miss, and the extra that brings them."""
+EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
+"""Packages of the extra `train`: a command may miss them."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ def _module(name: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in EXTRA:
             raise
         raise MissingExtraError(
             f"this command needs {package}",
-            remedy=f'pip install "powerbert[{EXTRAS[package]}]", or in a clone: pip install -e ".[train]"',
+            remedy='pip install "powerbert[train]", or in a clone: pip install -e ".[train]"',
         ) from None
 
 

@@ -12,7 +12,6 @@ import torch
 from rich.console import RenderableType
 from rich.table import Table
 
-from powerbert.bench.measure import interleave, ratio
 from powerbert.cli.groups import DemoFlags
 from powerbert.cli.movie_reviews import movie_reviews
 from powerbert.cli.output import show, working, write_json
@@ -20,6 +19,7 @@ from powerbert.cli.training import quiet, require_training, uninterrupted
 from powerbert.engines.answers import answer_rows, tokenise_for
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError
+from powerbert.machine.measure import interleave, ratio
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade

@@ -12,6 +12,7 @@ from powerbert.cli.groups import Figures
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.machine.describe import Watch, machine
 from powerbert.machine.peak import peaks
+from powerbert.machine.threads import choose_threads
 from powerbert.machine.verdicts import ISA, PAIRS, Verdict, examine, fastest, hold_isa, remember
 from powerbert.report.doctor_table import choice_lines, engines_table, machine_table
 
@@ -39,6 +40,7 @@ def _measure() -> dict[str, Any]:
         watch = Watch()
         time.sleep(LISTEN)
         warning = watch.warning()
+        threads, why = choose_threads()
     described = machine()  # before a cap is set
     verdicts = []
     for engine, precision in PAIRS:
@@ -49,11 +51,13 @@ def _measure() -> dict[str, Any]:
     with working("measuring the peak of matrix products"):
         if cap is not None:
             hold_isa(cap)  # before the first product: then the peak is that of what can be had
-        peak = peaks()
+        torch.set_num_threads(threads)
+        peak = peaks(precision for _, precision in PAIRS)
     return {
         "machine": described,
         "engines": [asdict(verdict) for verdict in verdicts],
-        "threads": torch.get_num_threads(),
+        "threads": threads,
+        "threads_because": why,
         "peak_gflops": peak,
         "environment": {} if cap is None else {ISA: cap},
         "recommended": {

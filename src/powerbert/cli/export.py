@@ -15,6 +15,7 @@ from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export.compare import Comparison
+from powerbert.export.exported import check_exportable
 from powerbert.export.write import check_target as check_engine
 from powerbert.export.write import export as write
 from powerbert.export.write import needs_scales
@@ -35,6 +36,7 @@ AGREEMENT = 0.99
 def export(asked: ExportFlags, columns: Columns) -> None:
     """Write a classifier for another engine, and compare its answers."""
     check_engine(asked.to, asked.precision)
+    check_exportable(asked.output)
     scales = needs_scales(asked.to, asked.precision)
     if asked.calibration is not None and not (scales and asked.data):
         raise PowerBertError(

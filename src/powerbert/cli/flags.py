@@ -14,6 +14,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from powerbert.cli.output import check_apart
+
 ARGUMENT = "ARGUMENT"
 """In the place of a METAVAR: the field is given by its position, without a flag."""
 
@@ -26,9 +28,12 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         values = [{field.name: given[field.name] for field in fields(group)} for group in groups]
-        work(*[group(**_given(flags)) for group, flags in zip(groups, values, strict=True)])
+        made = [group(**_given(flags)) for group, flags in zip(groups, values, strict=True)]
+        check_apart({name: given[name] for name in paths if given[name] is not None})
+        work(*made)
 
     parameters = [parameter for group in groups for parameter in _parameters(group)]
+    paths = [parameter.name for parameter in parameters if _names_a_path(parameter)]
     parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     signature: Any = inspect.Signature(parameters)
     setattr(run, "__signature__", signature)  # noqa: B010 - typer reads what inspect sees
@@ -66,6 +71,10 @@ def _parameter(field: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
         default=inspect.Parameter.empty if required else None,
         annotation=Annotated[plain[0] if required else plain[0] | None, flag],
     )
+
+
+def _names_a_path(parameter: inspect.Parameter) -> bool:
+    return get_args(parameter.annotation)[1].metavar in ("FILE", "FOLDER")
 
 
 def _is_union(kind: Any) -> bool:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from io import TextIOWrapper
+from itertools import permutations
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import track
+from rich.segment import Segment
 from tqdm import tqdm
 
-from powerbert.errors import PowerBertError
+from powerbert.errors import PowerBertError, printable
+from powerbert.folders.atomic import whole_file
+from powerbert.folders.manifest import own_files
 from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
+OUTPUTS = {"json", "output", "plot", "html"}
+"""Flags that name what a command writes."""
 
 Part = TypeVar("Part")
 
@@ -36,19 +41,20 @@ def show(renderable: RenderableType, *, aside: bool = False) -> None:
     aside: on standard error, where standard output is for figures.
     """
     if is_main():
-        (_notes() if aside else Console(highlight=False, markup=False, emoji=False)).print(renderable)
+        console = _notes() if aside else Console(highlight=False, markup=False, emoji=False)
+        console.print(_Harmless(renderable))
 
 
 def note(message: str) -> None:
     """Tell a person something on standard error, which leaves standard output to the result."""
     if is_main():
-        _notes().print(message, style="dim", soft_wrap=True)
+        _notes().print(printable(message), style="dim", soft_wrap=True)
 
 
 @contextmanager
 def working(message: str) -> Iterator[None]:
     """Show on a terminal that something takes its time."""
-    with _notes().status(message):
+    with _notes().status(printable(message)):
         yield
 
 
@@ -65,13 +71,31 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
         yield part
 
 
+def check_apart(named: Mapping[str, str | list[str]]) -> None:
+    """Refuse an output that another flag reads or writes; `named` are the files and folders of a command."""
+    paths = [
+        (name, Path(path).resolve())
+        for name, given in named.items()
+        for path in ([given] if isinstance(given, str) else given)
+        if path != STANDARD_OUTPUT
+    ]
+    for (name, path), (other, same) in permutations(paths, 2):
+        if name in OUTPUTS and path == same:
+            raise PowerBertError(
+                f"--{name} and --{other} are the same",
+                got=str(path),
+                rule="nothing is written over what is read",
+                remedy=f"give another --{name}",
+            )
+
+
 def bar(total: int | None, unit: str) -> tqdm[Any]:
     """A bar with the time left and the rate, on standard error where that is a terminal."""
     return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
 
 
 def check_target(target: str, flag: str) -> None:
-    """Refuse a file that could not be written; called before the work whose result it is to hold."""
+    """Refuse a file that could not be written, or that a model is made of; called before the work."""
     if target == STANDARD_OUTPUT:
         return
     path = Path(target)
@@ -84,6 +108,10 @@ def check_target(target: str, flag: str) -> None:
         )
     if not os.access(parent, os.W_OK):
         raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
+    if path.is_file() and path.resolve().name in own_files(parent):
+        raise PowerBertError(
+            f"{flag} would replace a file of a model", got=target, remedy="give another file"
+        )
 
 
 def write_json(target: str, data: Any, flag: str = "--json") -> None:
@@ -109,13 +137,8 @@ def write_bytes(target: str, content: bytes, flag: str) -> None:
     if not is_main():
         return
     check_target(target, flag)
-    path = Path(target).resolve()  # through a symbolic link, which stays one
-    with _problem(target, flag):
-        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-            path.write_bytes(content)
-        else:
-            with _staged(path) as staging:
-                staging.write_bytes(content)
+    with _problem(target, flag), _replacing(target) as file:
+        file.buffer.write(content)
 
 
 @contextmanager
@@ -126,28 +149,15 @@ def writing(target: str, flag: str) -> Iterator[TextIO]:
         sys.stdout.flush()
         return
     check_target(target, flag)
-    path = Path(target).resolve()
-    with _problem(target, flag):
-        if path.exists() and not path.is_file():
-            with path.open("w", encoding="utf-8", newline="") as file:
-                yield file
-        else:
-            with _staged(path) as staging, staging.open("x", encoding="utf-8", newline="") as file:
-                yield file
+    with _problem(target, flag), _replacing(target) as file:
+        yield file
 
 
-@contextmanager
-def _staged(path: Path) -> Iterator[Path]:
-    """A name beside the target, renamed at the end, so that no reader ever sees half a file."""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    staging = path.parent / f".powerbert-{secrets.token_hex(8)}"
-    try:
-        yield staging
-        if mode is not None:
-            staging.chmod(mode)
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
+def _replacing(target: str) -> AbstractContextManager[TextIOWrapper]:
+    path = Path(target)
+    if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+        return path.open("w", encoding="utf-8", newline="")
+    return whole_file(path)
 
 
 @contextmanager
@@ -159,6 +169,17 @@ def _problem(target: str, flag: str) -> Iterator[None]:
         raise PowerBertError(
             f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
         ) from error
+
+
+class _Harmless:
+    """What is shown, but labels and names of strangers cannot steer the terminal."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.shown, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def _notes() -> Console:

@@ -99,7 +99,7 @@ def _answered(
     """Answer window by window, in the order of the rows; a text's answer depends on no other row."""
 
     def tokenised() -> Iterator[tuple[list[Texts], list[Row]]]:
-        for held in windows(rows, WINDOW):
+        for held in windows(rows, WINDOW, max(1, WINDOW // 8)):  # a small first one: nobody waits for it
             columns = {name: [texts[name] for _, texts in held] for name in task.columns}
             yield held, encode_rows(columns, task, engine.tokenizer, engine.limits.longest)
 

@@ -83,10 +83,10 @@ STRATEGIES: dict[str, Strategy] = {
 """By name; the first is the paper's own and the default."""
 
 
-def order(scores: Tensor, lengths: Tensor) -> Tensor:
+def order(scores: Tensor, lengths: Tensor | None = None) -> Tensor:
     """Rows from most to least significant: CLS first, then by score, PAD last.
 
-    scores: (batch, length); lengths: (batch,) real rows of each input. Returns (batch, length).
+    scores: (batch, length); lengths: (batch,), real rows, None if all are. Returns (batch, length).
     """
     return _comparable(scores, lengths).argsort(dim=1, descending=True, stable=True)
 
@@ -99,27 +99,28 @@ def sorted_positions(scores: Tensor, lengths: Tensor) -> Tensor:
     return order(scores, lengths).argsort(dim=1)
 
 
-def select(scores: Tensor, lengths: Tensor, counts: Tensor, width: int) -> Tensor:
+def select(scores: Tensor, lengths: Tensor | None, counts: Tensor | None, width: int) -> Tensor:
     """Choose the rows to retain: the top `counts` of each input, in ascending order.
 
-    scores: (batch, length); lengths, counts: (batch,), counts <= width.
-    Returns row indices (batch, width). An input with fewer than `width` retained rows is filled up
-    with other rows behind them; the caller treats those as PAD.
+    scores: (batch, length); lengths: (batch,), None if every row is real; counts: (batch,), at most width,
+    None if every input retains `width`. Returns row indices (batch, width). An input with fewer than `width`
+    retained rows is filled up with other rows after them; the caller treats those as PAD.
     """
-    if torch.compiler.is_compiling():
-        return _select_in_graph(_comparable(scores, lengths), counts, width)
     best = order(scores, lengths)[:, :width]
-    # Ranks beyond an input's own count sort behind its retained rows, which come out ascending.
+    if counts is None:
+        return best.sort(dim=1).values
+    # Ranks beyond an input's own count sort after its retained rows, which come out ascending.
     surplus = torch.arange(best.shape[1], device=best.device) >= counts[:, None]
     return (best + surplus * scores.shape[1]).sort(dim=1).values % scores.shape[1]
 
 
-def _select_in_graph(scores: Tensor, counts: Tensor, width: int) -> Tensor:
+def select_in_graph(scores: Tensor, lengths: Tensor | None, counts: Tensor, width: int) -> Tensor:
     """`select` without a stable sort, exact in every runtime, whatever its top-k does with ties.
 
     The least retained score is a value, the same whichever of two equal rows comes first. Rows above
     it are retained; of those level with it, as many as there is room for, from the lowest index.
     """
+    scores = _comparable(scores, lengths)
     least = scores.topk(width, dim=1).values.gather(1, counts[:, None] - 1)
     above, level = scores > least, scores == least
     room = counts[:, None] - above.sum(dim=1, keepdim=True)
@@ -130,11 +131,13 @@ def _select_in_graph(scores: Tensor, counts: Tensor, width: int) -> Tensor:
     return keys.topk(width, dim=1, largest=False).indices
 
 
-def _comparable(scores: Tensor, lengths: Tensor) -> Tensor:
+def _comparable(scores: Tensor, lengths: Tensor | None) -> Tensor:
     """Scores in fp32 without NaN, CLS above all and PAD below: (batch, length)."""
     rows = torch.arange(scores.shape[1], device=scores.device)
     finite = scores.to(torch.float32).nan_to_num(-torch.inf, torch.inf, -torch.inf)
-    return finite.masked_fill(rows >= lengths[:, None], -torch.inf).masked_fill(rows == 0, torch.inf)
+    if lengths is not None:
+        finite = finite.masked_fill(rows >= lengths[:, None], -torch.inf)
+    return finite.masked_fill(rows == 0, torch.inf)
 
 
 @lru_cache(maxsize=8)

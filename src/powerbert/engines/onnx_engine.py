@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from powerbert.engines.engine import Answer, Engine, require, retained_of
-from powerbert.export.exported import Exported, check_graph, read_for
+from powerbert.errors import one_line
+from powerbert.export.exported import EXPORT_AGAIN, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
-from powerbert.folders.safe import told
 from powerbert.text.batches import Integers
 
 GRAPH = "model.onnx"
@@ -38,7 +38,7 @@ class OnnxEngine(Engine):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # a graph that cannot be read is told below, in one line
         options.intra_op_num_threads = threads or 0
-        with told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
+        with one_line(f"{folder / GRAPH} cannot be loaded", EXPORT_AGAIN):
             session = onnxruntime.InferenceSession(
                 str(folder / GRAPH), options, providers=["CPUExecutionProvider"]
             )

@@ -11,7 +11,7 @@ from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export.exported import Exported, read_exported
-from powerbert.machine.verdicts import ISA, MISSING, Verdict, hold_isa, prepare_openvino, probe
+from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)
@@ -57,25 +57,14 @@ def _sound(exported: Exported, precision: str) -> str:
     if precision == "fp32" or (precision == "int8") != (exported.precision == "int8"):
         return precision  # nothing to fear; or not in this folder, which loading refuses
     verdict = probe(engine, precision)
-    bar = _bar(verdict)
-    if bar is None and not verdict.is_slower:
+    bar = barrier(verdict)
+    why = bar or slowness(verdict)
+    if why is None:
         return precision
-    trouble = bar or f"is slower than fp32 on this machine ({verdict.ratio:.2f} times as fast)"
     if precision != "int8":
-        logger.warning("%s in %s %s: running in fp32", precision, engine, trouble)
+        logger.warning("%s in %s %s: running in fp32", precision, engine, why)
         return "fp32"
     if bar is not None:
         raise PowerBertError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
-    logger.warning("int8 in %s %s: better export the model in fp32", engine, trouble)
+    logger.warning("int8 in %s %s: better export the model in fp32", engine, why)
     return precision
-
-
-def _bar(verdict: Verdict) -> str | None:
-    """Why something cannot be used, in a few words; None if it can."""
-    if verdict.state == MISSING:
-        return None  # loading tells it, with the pip command
-    if not verdict.runs:
-        return f"does not run on this machine ({verdict.detail})"
-    if verdict.cap is not None and not hold_isa(verdict.cap):
-        return f"needs {ISA}={verdict.cap} in the environment before Python starts"
-    return None

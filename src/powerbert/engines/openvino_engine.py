@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 
 from powerbert.engines.engine import Answer, Engine, require, retained_of
-from powerbert.export.exported import Exported, check_graph, read_for
+from powerbert.errors import one_line
+from powerbert.export.exported import EXPORT_AGAIN, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
-from powerbert.folders.safe import told
 from powerbert.text.batches import Integers
 
 GRAPH, WEIGHTS = "model.xml", "model.bin"
@@ -61,7 +61,7 @@ class OpenVinoEngine(Engine):
         def compile_graph(retained: bool) -> Any:
             return core.compile_model(graph if retained else _logits_only(graph), "CPU", options)
 
-        with _few_kernels(), told(f"{folder / GRAPH} cannot be loaded", remedy="export the model again"):
+        with _few_kernels(), one_line(f"{folder / GRAPH} cannot be loaded", EXPORT_AGAIN):
             graph = core.read_model(str(folder / GRAPH))
             check_graph(folder, {given.any_name for given in graph.inputs}, exported.limits)
             return cls(compile_graph, exported, tokenizer)

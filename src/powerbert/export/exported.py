@@ -12,14 +12,23 @@ from typing import Any, NamedTuple
 
 from transformers import AutoConfig, PreTrainedTokenizerBase
 
-from powerbert.errors import ModelFolderError
-from powerbert.folders.safe import CONFIG, read_tokenizer, told, write_folder
+from powerbert.errors import ModelFolderError, one_line
+from powerbert.folders.atomic import write_folder
+from powerbert.folders.manifest import (
+    CONFIG,
+    MANIFEST,
+    Manifest,
+    check_replaceable,
+    read_manifest,
+    write_manifest,
+)
+from powerbert.folders.safe import read_config, read_tokenizer, silenced
 from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits
-from powerbert.modeling.storage import MANIFEST, elimination_in, read_manifest, write_manifest
+from powerbert.modeling.storage import elimination_in, elimination_to_json
 from powerbert.retention import RetentionConfiguration
 
-_AGAIN = "export the model again"
+EXPORT_AGAIN = "export the model again"
 
 
 class Exported(NamedTuple):
@@ -45,7 +54,7 @@ class Exported(NamedTuple):
             f"{folder} was exported in another precision",
             got=self.precision,
             rule=f"asked for {asked}",
-            remedy=f"{_AGAIN} in {asked}",
+            remedy=f"{EXPORT_AGAIN} in {asked}",
         )
 
 
@@ -59,7 +68,7 @@ def write_exported(
     """Write an exported folder; `write_graph` puts the graph into the folder that it is given."""
 
     def write(staging: Path) -> None:
-        with told(f"the model cannot be exported to {folder}", remedy="check the disk and try again"):
+        with silenced(), one_line(f"the model cannot be exported to {folder}", "check the disk and retry"):
             model.config.save_pretrained(staging)
             tokenizer.save_pretrained(staging)
             write_graph(staging)
@@ -69,21 +78,29 @@ def write_exported(
             "labels": [exported.labels[i] for i in range(len(exported.labels))],
             **exported.limits._asdict(),
         }
-        write_manifest(staging, elimination_of(model), export=about)
+        write_manifest(staging, elimination_to_json(elimination_of(model)), export=about)
 
-    write_folder(folder, write)
+    write_folder(folder, write, check_exportable)
 
 
-def read_exported(folder: Path) -> Exported | None:
-    """Read what an exported folder says of itself, and check its files; None if it is not exported."""
+def check_exportable(folder: str | Path) -> None:
+    """Refuse to write an export over anything but an export: never over the model that it comes from."""
+    check_replaceable(Path(folder), exported=True)
+
+
+def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | None:
+    """Read what an exported folder says of itself, and check its files; None if it is not exported.
+
+    manifest: what `read_manifest` gave for this folder, where the caller has read it.
+    """
     if not folder.is_dir():
         raise ModelFolderError(f"{folder} is not a folder", rule="a model is a local folder")
-    manifest = read_manifest(folder)
-    if manifest is None or "export" not in manifest:
+    manifest = read_manifest(folder) if manifest is None else manifest
+    if manifest.export is None:
         return None
     elimination = elimination_in(folder, manifest)
     retention = None if elimination is None else elimination[0]
-    match manifest["export"]:
+    match manifest.export:
         case {
             "engine": str(engine),
             "precision": str(precision),
@@ -94,18 +111,20 @@ def read_exported(folder: Path) -> Exported | None:
             "types": int(types),
         } if labels and all(isinstance(name, str) for name in (*labels, *inputs)):
             limits = Limits(tuple(inputs), longest, vocabulary, types)
-            problem_type, encoders = _configured(folder)
-            named, encoders = dict(enumerate(labels)), encoders if retention is None else len(retention)
-            return Exported(engine, precision, limits, named, problem_type, retention, encoders)
+            if 1 <= longest <= 1_000_000 and 1 <= vocabulary <= 10_000_000 and 0 <= types <= 100_000:
+                problem_type, encoders = _configured(folder)
+                named, encoders = dict(enumerate(labels)), encoders if retention is None else len(retention)
+                return Exported(engine, precision, limits, named, problem_type, retention, encoders)
     raise ModelFolderError(
-        f"{folder / MANIFEST} has an unknown export", got=manifest["export"], remedy=_AGAIN
+        f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN
     )
 
 
 def _configured(folder: Path) -> tuple[str | None, int]:
     """The problem type and the number of encoders in the configuration, whose sha256 has been compared."""
-    with told(f"{folder / CONFIG} cannot be read", remedy=_AGAIN):
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    read_config(folder)  # refuses what from_pretrained would follow
+    with silenced(), one_line(f"{folder / CONFIG} cannot be read", EXPORT_AGAIN):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return config.problem_type, int(config.num_hidden_layers)
 
 
@@ -125,17 +144,17 @@ def read_for(
             f"{folder} was exported to another engine",
             got=exported.engine,
             rule=f"asked for {engine}",
-            remedy=f"use engine {exported.engine}, or {_AGAIN}",
+            remedy=f"use engine {exported.engine}, or {EXPORT_AGAIN}",
         )
     if exported.precision not in precisions:
         raise ModelFolderError(
             f"{folder / MANIFEST} has an unknown precision",
             got=exported.precision,
             rule="one of " + ", ".join(precisions),
-            remedy=_AGAIN,
+            remedy=EXPORT_AGAIN,
         )
     if not (folder / graph).is_file():
-        raise ModelFolderError(f"{folder / graph} is missing", remedy=_AGAIN)
+        raise ModelFolderError(f"{folder / graph} is missing", remedy=EXPORT_AGAIN)
     return exported, read_tokenizer(folder)
 
 
@@ -146,5 +165,5 @@ def check_graph(folder: Path, found: set[str], limits: Limits) -> None:
             f"the graph in {folder} reads other inputs than {MANIFEST} says",
             got=sorted(found),
             rule=f"{sorted(limits.inputs)}",
-            remedy=_AGAIN,
+            remedy=EXPORT_AGAIN,
         )

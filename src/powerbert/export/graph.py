@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from powerbert.engines.engine import require
-from powerbert.errors import UnsupportedModelError
-from powerbert.folders.safe import told
+from powerbert.errors import ExportError, UnsupportedModelError, one_line
+from powerbert.folders.safe import silenced
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.limits import Limits, eliminates
 
@@ -58,7 +58,8 @@ def trace(model: Any, limits: Limits) -> Any:
     example = {name: torch.ones(length + 1, length, dtype=torch.long) for name in limits.inputs}
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     with (
-        told("the model cannot be traced", "export a model of a supported family"),
+        silenced(),
+        one_line("the model cannot be traced", "export a model of a supported family", ExportError),
         torch.no_grad(),
         _quiet(),
     ):

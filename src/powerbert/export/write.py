@@ -18,7 +18,7 @@ from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
 from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.export.exported import Exported, write_exported
+from powerbert.export.exported import Exported, check_exportable, write_exported
 from powerbert.export.graph import trace
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
@@ -53,6 +53,7 @@ def export(
     program: what `graph.trace` gave for this very model, if it is exported more than once.
     """
     check_target(to, precision)
+    check_exportable(folder)
     check_classifier(model)
     _check_weights(model)
     if needs_scales(to, precision) and not calibration:
@@ -124,7 +125,7 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
 def _batches(
     tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
 ) -> Iterator[dict[str, Integers]]:
-    """Calibration texts one by one: PAD would widen the scales (docs/results/inference.md)."""
+    """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
     tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
     for row in tokenise(tokenizer, texts, limits.longest, limits.inputs).rows:
         yield check(collate([row], None), limits)

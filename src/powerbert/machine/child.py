@@ -8,17 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 PATIENCE = 120.0
-
-BF16 = """
-import torch
-layer = torch.nn.Linear(64, 64)
-with torch.autocast("cpu", torch.bfloat16):
-    loss = layer(torch.ones(64, 64)).float().sum()
-loss.backward()
-"""
 
 
 @dataclass(frozen=True)
@@ -64,12 +55,6 @@ def attempt(arguments: Sequence[str], environment: Mapping[str, str] | None = No
     except OSError as error:  # no memory for a child, or a Python that is part of another program
         return Outcome(1, errors=str(error))
     return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-@cache
-def survives(code: str) -> bool:
-    """Whether Python code runs to its end on this machine."""
-    return attempt(["-c", code]).code == 0
 
 
 def _signal(number: int) -> str:

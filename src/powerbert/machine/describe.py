@@ -1,14 +1,18 @@
-"""What a measurement ran on, and whether it had the machine to itself."""
+"""What a measurement ran on, how much memory it took, and whether it had the machine to itself."""
 
 from __future__ import annotations
 
 import os
 import platform
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from powerbert.machine.versions import versions
+import psutil
 
 ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
@@ -18,19 +22,36 @@ OTHERS = 0.1
 
 def machine() -> dict[str, Any]:
     """The processor, its instructions, memory and the versions of what computes."""
-    info = _read("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
-    flags = next((line.split() for line in info.splitlines() if line.startswith("flags")), [])
+    name, flags = processor()
     return {
-        "processor": names[0] if names else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "isa": [name for name in ISA if name in flags],
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "processor": name,
+        "cores": psutil.cpu_count(),
+        "isa": [isa for isa in ISA if isa in flags.split()],
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": versions(PACKAGES),
         "onednn_max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA"),
     }
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """The name of the CPU and the instructions that it claims, which psutil does not tell."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    found = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
+    return found.get("model name", platform.processor() or platform.machine()), found.get("flags", "")
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Name -> version of those that are installed."""
+    found = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 class Watch:
@@ -39,17 +60,16 @@ class Watch:
     def __init__(self) -> None:
         self.wall, self.all, self.own = time.perf_counter(), _busy_seconds(), own_seconds()
 
-    def others(self) -> float | None:
-        """Share of all cores that others used since the start; None where the system does not tell."""
-        if self.all is None or (busy := _busy_seconds()) is None:
-            return None
-        own, wall = own_seconds() - self.own, time.perf_counter() - self.wall
-        return max(0.0, (busy - self.all - own) / (wall * (os.cpu_count() or 1)))
+    def others(self) -> float:
+        """Share of all cores that others used since the start."""
+        busy, own = _busy_seconds() - self.all, own_seconds() - self.own
+        wall = time.perf_counter() - self.wall
+        return max(0.0, (busy - own) / (wall * (psutil.cpu_count() or 1)))
 
     def warning(self) -> str | None:
         """One line if the machine was busy, else None."""
         others = self.others()
-        if others is None or others <= OTHERS:
+        if others <= OTHERS:
             return None
         return f"other processes used {100 * others:.0f} % of the machine: measure again when it is quiet"
 
@@ -60,20 +80,25 @@ def own_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def _busy_seconds() -> float | None:
-    """Seconds that all cores together have worked since the machine started."""
-    first = _read("/proc/stat").partition("\n")[0].split()
-    if len(first) < 9:
-        return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first[1:9])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def _read(path: str) -> str:
+def extra_megabytes(work: Callable[[], object]) -> float | None:
+    """Run it once and return its peak above the start in MB; None where the system does not tell."""
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
     except OSError:
-        return ""
+        work()
+        return None
+    before = int(psutil.Process().memory_info().rss)
+    work()
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return max(0.0, (peak * 1024 - before) / 2**20)
+
+
+def _busy_seconds() -> float:
+    """Seconds that all cores together have worked since the machine started."""
+    times = psutil.cpu_times()
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user and nice
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - guests)
 
 
 def duration(seconds: float) -> str:

@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import torch
 
-from powerbert.machine.child import BF16, survives
+from powerbert.machine.verdicts import PAIRS, probe
 
-ROWS, INNER, OUTER = 1024, 1024, 1024
+SIZE = 1024
 SECONDS = 0.5
 
 
-def peaks() -> dict[str, float]:
-    """GFLOP/s of a large product per precision; what would crash is left out."""
-    left, right = torch.randn(ROWS, INNER), torch.randn(OUTER, INNER)
-    products: dict[str, Callable[[], object]] = {}
-    packed = torch.ops.mkldnn._reorder_linear_weight(right, None)
-    products["fp32"] = lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], "")
-    if survives(BF16):
-        half = left.bfloat16(), right.bfloat16()
-        products["bf16"] = lambda: torch.nn.functional.linear(*half)
-    if survives(INT8):
-        whole = torch.randint(-9, 9, (ROWS, INNER), dtype=torch.int8)
-        turned = torch.randint(-9, 9, (OUTER, INNER), dtype=torch.int8).t()
-        products["int8"] = lambda: torch._int_mm(whole, turned)
-    with torch.inference_mode():
-        return {name: _rate(product) for name, product in products.items()}
+def peaks(precisions: Iterable[str]) -> dict[str, float]:
+    """GFLOP/s on torch's threads by precision; what does not run is left out.
+
+    In fp32 it is that of a large product. In other precisions it is what the fastest engine's probe gave on
+    one core, times the threads: a product of torch's own would be a slow reference on many machines.
+    """
+    found = {}
+    for precision in dict.fromkeys(precisions):
+        rates = [_large_product()] if precision == "fp32" else []
+        for engine in (engine for engine, other in PAIRS if other == precision != "fp32"):
+            rates.append((probe(engine, precision).gflops or 0.0) * torch.get_num_threads())
+        if any(rates):
+            found[precision] = max(rates)
+    return found
 
 
-INT8 = """
-import torch
-torch._int_mm(torch.ones(64, 64, dtype=torch.int8), torch.ones(64, 64, dtype=torch.int8))
-"""
-
-
-def _rate(product: Callable[[], object]) -> float:
+@torch.inference_mode()
+def _large_product() -> float:
     """GFLOP/s of the fastest of many calls: a disturbance only ever adds."""
+    left, right = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
+    packed = torch.ops.mkldnn._reorder_linear_weight(right, None)
     seconds: list[float] = []
     until = time.perf_counter() + SECONDS
     while time.perf_counter() < until or len(seconds) < 5:
         start = time.perf_counter()
-        product()
+        torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], "")
         seconds.append(time.perf_counter() - start)
-    return 2 * ROWS * INNER * OUTER / min(seconds) / 1e9
+    return 2 * SIZE**3 / min(seconds) / 1e9

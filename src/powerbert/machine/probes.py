@@ -1,5 +1,7 @@
 """What the child process of a probe runs: one linear layer in an engine and precision, in turn with fp32.
 
+For training it is the way there and back of the layer, under autocast as training runs it.
+
 It is run as a file of its own and imports nothing of the project: it has to be quick, and it may die.
 The layer is that of a BERT-base (768 to 3,072) on 256 word-vectors, on one core and in CPU time: others
 at work on the machine change little about it.
@@ -33,7 +35,8 @@ def main(engine: str, precision: str) -> None:
     """Print GFLOP/s per core of the precision, and of fp32 in the same engine measured in turn, as JSON."""
     _leave_no_core()
     rows, weights = numbers()
-    products = {name: PRODUCTS[engine, name](rows, weights) for name in dict.fromkeys(("fp32", precision))}
+    base = TRAINED if (engine, precision) == TRAINING else PRODUCTS[engine, "fp32"]
+    products = {"fp32": base(rows, weights), precision: PRODUCTS[engine, precision](rows, weights)}
     _check(products[precision](), rows @ weights, WRONG[precision])
     seconds: dict[str, list[float]] = {name: [] for name in products}
     for round in range(ROUNDS + 2):
@@ -42,7 +45,7 @@ def main(engine: str, precision: str) -> None:
             product()
             if round >= 2:  # the first calls pack weights
                 seconds[name].append(time.process_time() - start)
-    flop = 2 * ROWS * INNER * OUTER
+    flop = 2 * ROWS * INNER * OUTER * (3 if (engine, precision) == TRAINING else 1)
     rates = {name: flop / statistics.median(found) / 1e9 for name, found in seconds.items()}
     print(json.dumps({"gflops": rates[precision], "fp32_gflops": rates["fp32"]}))  # noqa: T201
 
@@ -66,14 +69,25 @@ def _torch_fp32(rows: Floats, weights: Floats) -> Product:
     return lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], "")
 
 
-def _torch_bf16(rows: Floats, weights: Floats) -> Product:
-    """As training runs it; there and back once, because the way back has products of its own."""
-    torch: Any = import_module("torch")
-    layer = torch.nn.Linear(64, 64)
-    with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
-        layer(torch.ones(64, 64)).float().sum().backward()
-    left, right = torch.from_numpy(rows).bfloat16(), torch.from_numpy(weights.T.copy()).bfloat16()
-    return lambda: torch.nn.functional.linear(left, right)
+def _trained(precision: str) -> Callable[[Floats, Floats], Product]:
+    """The layer there and back: the way back has two products of its own."""
+
+    def build(rows: Floats, weights: Floats) -> Product:
+        torch: Any = import_module("torch")
+        torch.set_num_threads(1)
+        left = torch.from_numpy(rows).requires_grad_()
+        right = torch.from_numpy(weights.T.copy()).requires_grad_()
+
+        def step() -> Any:
+            left.grad = right.grad = None
+            with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+                out = torch.nn.functional.linear(left, right)
+                out.float().sum().backward()
+            return out.detach()
+
+        return step
+
+    return build
 
 
 def _onnx_fp32(rows: Floats, weights: Floats) -> Product:
@@ -151,9 +165,12 @@ def _quantised(ops: Any, values: Any, of: Floats, levels: int) -> Any:
     return ops.fake_quantize(values, low, high, low, high, levels)
 
 
+TRAINING = ("torch", "bf16")
+"""What only training uses; the torch engine answers in fp32."""
+TRAINED = _trained("fp32")
 PRODUCTS: dict[tuple[str, str], Callable[[Floats, Floats], Product]] = {
     ("torch", "fp32"): _torch_fp32,
-    ("torch", "bf16"): _torch_bf16,
+    TRAINING: _trained("bf16"),
     ("onnx", "fp32"): _onnx_fp32,
     ("onnx", "int8"): _onnx_int8,
     ("openvino", "fp32"): _openvino("fp32"),

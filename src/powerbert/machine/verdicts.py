@@ -11,25 +11,23 @@ import json
 import logging
 import math
 import os
-import platform
-import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
+from powerbert.folders.atomic import write_file
 from powerbert.machine.child import Outcome, attempt
-from powerbert.machine.probes import PRODUCTS
-from powerbert.machine.versions import versions
+from powerbert.machine.describe import processor, versions
+from powerbert.machine.probes import PRODUCTS, TRAINING
 
 PAIRS = tuple(PRODUCTS)
 """Every engine and precision that can be probed."""
-TRAINING = ("torch", "bf16")
-"""What only training uses; the torch engine answers in fp32."""
 PROGRAM = Path(__file__).with_name("probes.py")
 PACKAGES = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
 """What a child imports; an engine is also the name of the extra that brings it."""
@@ -116,6 +114,34 @@ def remember(verdicts: Iterable[Verdict]) -> None:
         _write_cache(stored)
 
 
+def barrier(verdict: Verdict, hold: Callable[[str], bool] | None = None) -> str | None:
+    """Why something cannot be used, in a few words; None if it can. `hold` sees to a cap: `hold_isa`."""
+    if verdict.state == MISSING:
+        return None  # loading says it, with the pip command
+    if not verdict.runs:
+        return f"does not run on this machine ({verdict.detail})"
+    if verdict.cap is not None and not (hold or hold_isa)(verdict.cap):
+        return f"needs {ISA}={verdict.cap} in the environment before Python starts"
+    return None
+
+
+def slowness(verdict: Verdict) -> str | None:
+    """That fp32 would be faster, in a few words; None if it would not."""
+    if not verdict.is_slower:
+        return None
+    return f"is slower than fp32 on this machine ({verdict.ratio:.2f} times as fast)"
+
+
+def training_precision(asked: str) -> tuple[str, str | None]:
+    """The precision to train in on this CPU, and one line for the user if it is not the one asked for."""
+    if asked == "fp32":
+        return asked, None
+    verdict = probe(TRAINING[0], asked)
+    # Torch may have computed already, so a cap has to be there.
+    why = barrier(verdict, lambda cap: os.environ.get(ISA) == cap) or slowness(verdict)
+    return (asked, None) if why is None else ("fp32", f"{asked} in training {why}: training in fp32")
+
+
 def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdict | None:
     """The fastest that an engine can answer with, of one precision or of any; None if nothing runs."""
     able = [
@@ -131,7 +157,8 @@ def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdic
 def hold_isa(cap: str) -> bool:
     """Hold oneDNN to a cap, in this process and its children; False if it is too late for that.
 
-    oneDNN reads its limit once, when OpenVINO loads its CPU plugin. Where the user has set it, it stays.
+    oneDNN reads its limit once, when OpenVINO loads its CPU plugin, or torch computes its first product.
+    Where the user has set it, it stays.
     """
     if os.environ.get(ISA) == cap:
         return True
@@ -147,7 +174,7 @@ def prepare_openvino() -> None:
 
     Costs a probe, once per machine, where the CPU claims AMX, and nothing elsewhere.
     """
-    if ISA in os.environ or "amx_tile" not in _processor()[1].split() or _openvino_is_running():
+    if ISA in os.environ or "amx_tile" not in processor()[1].split() or _openvino_is_running():
         return
     cap = probe("openvino", "int8").cap
     if cap is not None:
@@ -190,26 +217,15 @@ _known: dict[tuple[str, str], Verdict] = {}
 def _key() -> str:
     """What a verdict depends on, as a short digest."""
     facts = [
-        *_processor(),
+        *processor(),
         os.environ.get(ISA),
         versions(("powerbert", "torch", "onnxruntime", "openvino")),
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
-@cache
-def _processor() -> tuple[str, str]:
-    """The name of the CPU and the instructions that it claims."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    found = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
-    return found.get("model name", platform.processor() or platform.machine()), found.get("flags", "")
-
-
 def _cache_file() -> Path:
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(folder) / "powerbert" / "probe.json"
+    return user_cache_path("powerbert") / "probe.json"
 
 
 def _read_cache() -> dict[str, dict[str, Any]]:
@@ -243,11 +259,6 @@ def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
 def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
     """Write the file whole; where that cannot be done, the next process probes again."""
     file = _cache_file()
-    staging = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staging.write_text(json.dumps(stored, indent=1), encoding="utf-8")
-            staging.replace(file)
-        finally:
-            staging.unlink(missing_ok=True)
+        write_file(file, json.dumps(stored, indent=1).encode())

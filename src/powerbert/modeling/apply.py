@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling import forward
-from powerbert.modeling.encoder import Elimination, Savings
+from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.families.base import Family
 from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.forward import ATTRIBUTE, OWN_FORWARD, forward
+from powerbert.modeling.retain import Extract, PapersOrder, Scale, SoftExtract
 from powerbert.retention import RetentionConfiguration
 
 Model = TypeVar("Model")
@@ -27,7 +28,7 @@ def apply(
     strategy: str = "attn-ws",
     *,
     scoring: Scoring | None = None,
-    savings: Savings | None = None,
+    _reference: bool = False,
 ) -> Model:
     """Eliminate word-vectors inside `model`'s encoders from now on; returns the same object.
 
@@ -37,10 +38,10 @@ def apply(
 
     strategy: "attn-ws" (the paper's), "head-ws" or "rand-ws".
     scoring: options that restore the authors' release, and the seed of Rand-WS.
-    savings: exact savings, all on by default.
+    _reference: for tests, compute everything in the paper's order: the same answer for more work.
     """
-    base, family = base_of(model), family_of(_unwrap(model))
-    family.check(base)
+    family = family_of(_unwrap(model))
+    family.check(base_of(model))
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise PowerBertError("unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     if not isinstance(retention, RetentionConfiguration):
@@ -49,46 +50,34 @@ def apply(
             got=retention,
             remedy="use RetentionConfiguration.absolute, relative or parse",
         )
-    for given, kind in ((scoring, Scoring), (savings, Savings)):
-        if given is not None and not isinstance(given, kind):
-            raise PowerBertError(f"not a {kind.__name__}", got=given, remedy=f"use powerbert.{kind.__name__}")
+    if scoring is not None and not isinstance(scoring, Scoring):
+        raise PowerBertError("not a Scoring", got=scoring, remedy="use powerbert.Scoring")
     retention.check_encoders(encoders_of(model))
-    elimination = Elimination(
-        family,
-        retention,
-        strategy,
-        scoring or Scoring(),
-        savings or Savings(),
-        _reads_cls_only(model, family),
-    )
-    _attach(base, elimination)
-    return model
+    cls_only = _reads_cls_only(model, family)
+    retain = PapersOrder() if _reference else Extract()
+    elimination = Elimination(family, retention, strategy, scoring or Scoring(), cls_only, retain=retain)
+    return attach(model, elimination)
 
 
 def remove(model: Model) -> Model:
-    """Take elimination off again: the untouched model, same object."""
-    base = base_of(model)
-    base.__dict__.pop("forward", None)
-    base.__dict__.pop(forward.ATTRIBUTE, None)
-    return model
+    """Take elimination off again: the model as it was before `apply`, same object."""
+    return attach(model, None)
 
 
 def unpad(model: Model, wanted: bool = True) -> Model:
     """Answer padded batches without computing PAD, also with a model that eliminates nothing; or do not."""
-    base, elimination = base_of(model), elimination_of(model)
+    elimination = elimination_of(model)
     if elimination is None:
         if not wanted:
             return model
-        elimination = elimination_of(apply(model, RetentionConfiguration.full(encoders_of(model))))
-        assert elimination is not None
-    savings = replace(elimination.savings, unpadded=wanted)
-    _attach(base, replace(elimination, savings=savings, own_forward=not wanted))
-    return model
+        apply(model, RetentionConfiguration.full(encoders_of(model)))
+        return unpad(model)
+    return attach(model, replace(elimination, packed=wanted))
 
 
 def elimination_of(model: Any) -> Elimination | None:
     """What `apply` attached to the model, or None."""
-    found: Elimination | None = getattr(base_of(model), forward.ATTRIBUTE, None)
+    found: Elimination | None = getattr(base_of(model), ATTRIBUTE, None)
     return found
 
 
@@ -98,20 +87,45 @@ def retention_of(model: Any) -> RetentionConfiguration | None:
     return None if elimination is None else elimination.retention
 
 
-def search_with(model: Model, soft_extract: Any) -> Model:
+def search_with(model: Model, scale: Scale) -> Model:
     """Replace extract by soft-extract inside a model with elimination, to learn its configuration."""
     elimination = elimination_of(model)
     if elimination is None:
         raise UnsupportedModelError("the model carries no elimination", remedy="call powerbert.apply first")
-    _attach(base_of(model), replace(elimination, soft_extract=soft_extract))
+    return attach(model, replace(elimination, retain=SoftExtract(scale)))
+
+
+def attach(model: Model, elimination: Elimination | None) -> Model:
+    """Give a model the elimination of `elimination_of`, or None to take it off; its own forward is kept."""
+    base = base_of(model)
+    own = vars(base)
+    if OWN_FORWARD not in own and elimination is not None:
+        # On the instance, not the class, so that no other model changes. A partial, not a bound method,
+        # which pickle would look up by name on the class and find the stock forward.
+        own[OWN_FORWARD] = own.get("forward")
+        _bind(base)
+    if elimination is not None:
+        own[ATTRIBUTE] = elimination
+        return model
+    own.pop(ATTRIBUTE, None)
+    if getattr(own.get("forward"), "func", None) is forward:  # else somebody wrapped it, and it stands aside
+        del own["forward"], own["_replicate_for_data_parallel"]
+        before = own.pop(OWN_FORWARD)
+        if before is not None:
+            own["forward"] = before
     return model
 
 
-def _attach(base: Any, elimination: Elimination) -> None:
-    # On the instance, not the class, so that other models stay untouched. A partial, not a bound
-    # method, which pickle would look up by name on the class and find the stock forward.
-    setattr(base, forward.ATTRIBUTE, elimination)
-    base.forward = partial(forward.forward, base)
+def _bind(base: Any) -> None:
+    vars(base)["forward"] = partial(forward, base)
+    vars(base)["_replicate_for_data_parallel"] = partial(_replicate, base)
+
+
+def _replicate(base: Any) -> Any:
+    """A replica for `nn.DataParallel`, which copies the instance: it must run its own modules."""
+    replica = type(base)._replicate_for_data_parallel(base)
+    _bind(replica)
+    return replica
 
 
 def encoders_of(model: Any) -> int:
@@ -120,7 +134,7 @@ def encoders_of(model: Any) -> int:
 
 
 def base_of(model: Any) -> Any:
-    """The base model inside a model with any head, also behind PEFT."""
+    """The base model inside a model with any head, also inside PEFT."""
     own = _unwrap(model)
     family_of(own)
     return own.base_model
@@ -140,6 +154,6 @@ def word_vectors(model: Any, lengths: Sequence[int]) -> int:
     """Word-vectors that all encoders together process for inputs of these real lengths; PAD never counts."""
     retention = retention_of(model)
     if retention is None:
-        return int(model.config.num_hidden_layers) * sum(lengths)
+        return encoders_of(model) * sum(lengths)
     totals = {length: retention.total(length) for length in set(lengths)}
     return sum(totals[length] for length in lengths)

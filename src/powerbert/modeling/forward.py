@@ -7,6 +7,7 @@ windows and CLS are then those of the text itself, and the same text gets the sa
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -15,12 +16,16 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from powerbert.elimination.extract import extract
 from powerbert.errors import UnsupportedModelError
-from powerbert.modeling.encoder import Elimination, Encoded, Savings, Words, encode
+from powerbert.modeling import ops
+from powerbert.modeling.encoder import Elimination, encode
 from powerbert.modeling.families.base import Inputs
-from powerbert.modeling.schedule import schedule
-from powerbert.modeling.unpadded import encode_unpadded
+from powerbert.modeling.layout import CELLS, Packed, Padded
+from powerbert.modeling.record import Recorder
+from powerbert.modeling.retain import Extract, PapersOrder, SoftExtract
+from powerbert.modeling.schedule import cls_stage
 
 ATTRIBUTE = "_powerbert_elimination"
+OWN_FORWARD = "_powerbert_own_forward"
 SEQUENCES = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
 
 
@@ -34,33 +39,42 @@ class Arranged(NamedTuple):
     length: int  # of the caller's layout
 
 
+class Encoded(NamedTuple):
+    """What comes out of the encoders."""
+
+    hidden: Tensor  # (batch, width, hidden), or (batch, 1, hidden) if the head reads nothing but CLS
+    states: list[Tensor]  # after the embeddings and each encoder, whole width, if asked for
+    retained: list[tuple[Tensor, Tensor]]  # positions and lengths after each encoder, if asked for
+
+
 def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the base model with the elimination attached to it; bound in place of its own forward.
 
     With `output_retained=True` the output also has `retained`: for each encoder, the positions (batch,
     width) in the caller's layout and how many of them each input retains (batch,).
     """
-    elimination: Elimination = getattr(self, ATTRIBUTE)
+    elimination: Elimination | None = getattr(self, ATTRIBUTE, None)
+    if elimination is None:
+        return _own_forward(self, *args, **kwargs)
+    wants_retained = bool(kwargs.pop("output_retained", False))
     arguments = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
-    if _is_untouched(elimination, arguments):
-        return type(self).forward(self, *args, **kwargs)
+    if _is_full(elimination, arguments):
+        output: Any = _own_forward(self, *args, **kwargs)
+        return _with_every_word(output, elimination, arguments) if wants_retained else output
     _refuse_unsupported(self, arguments, len(args))
-    config = self.config
-    asked = arguments.get("output_hidden_states")
-    record_states = bool(config.output_hidden_states if asked is None else asked)
-    record_retained = bool(arguments.pop("output_retained", False))
+    config, wants_states = self.config, arguments.get("output_hidden_states")
+    if wants_states is None:
+        wants_states = config.output_hidden_states
     arranged, encoded = run(
-        self, elimination, arguments, record_states=record_states, record_retained=record_retained
+        self, elimination, arguments, record_states=wants_states, record_retained=wants_retained
     )
     hidden, pooled = elimination.family.finish(self, encoded.hidden)
     last = hidden if elimination.cls_only else _give_back(hidden, arranged)
-    output: Any = BaseModelOutputWithPooling(
-        last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled)
-    )
-    if record_states:
+    output = BaseModelOutputWithPooling(last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled))
+    if wants_states:
         states = [*encoded.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
         output["hidden_states"] = tuple(_give_back(state, arranged) for state in states)
-    if record_retained:
+    if wants_retained:
         output["retained"] = [
             (arranged.places.gather(1, positions), lengths) for positions, lengths in encoded.retained
         ]
@@ -68,46 +82,76 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
 
 
-def _is_untouched(elimination: Elimination, arguments: dict[str, Any]) -> bool:
-    """Whether nothing can be eliminated: full retention, and no input longer than its N."""
-    if (
-        not elimination.retention.is_full
-        or elimination.soft_extract is not None
-        or not elimination.own_forward
-    ):
+def _own_forward(base: Any, *args: Any, **kwargs: Any) -> Any:
+    """What the base model would run without elimination: its class's forward, or one that its owner set."""
+    own = getattr(base, OWN_FORWARD, None)
+    return type(base).forward(base, *args, **kwargs) if own is None else own(*args, **kwargs)
+
+
+def _is_full(elimination: Elimination, arguments: dict[str, Any]) -> bool:
+    """Whether the model's own forward pass serves, bit for bit: nothing can be eliminated or scaled."""
+    retention = elimination.retention
+    if not retention.is_full or elimination.packed or isinstance(elimination.retain, SoftExtract):
         return False
-    if elimination.retention.max_length is None:
-        return True
     given = (arguments.get(name) for name in ("input_ids", "inputs_embeds"))
-    return all(rows.shape[1] <= elimination.retention.max_length for rows in given if rows is not None)
+    return retention.max_length is None or all(
+        rows.shape[1] <= retention.max_length for rows in given if rows is not None
+    )
+
+
+def _with_every_word(output: Any, elimination: Elimination, arguments: dict[str, Any]) -> Any:
+    """Add to the output of the full model that every encoder retains every word."""
+    arranged = _arrange(arguments, trim=True)
+    retained = [(arranged.places, arranged.lengths)] * len(elimination.retention)
+    if isinstance(output, tuple):
+        return (*output, retained)
+    output["retained"] = retained
+    return output
 
 
 def run(
-    base: Any, elimination: Elimination, arguments: dict[str, Any], **record: bool
+    base: Any,
+    elimination: Elimination,
+    arguments: dict[str, Any],
+    *,
+    record_states: bool = False,
+    record_retained: bool = False,
 ) -> tuple[Arranged, Encoded]:
     """Arrange, embed and encode one batch."""
     arranged = _arrange(arguments, trim=not elimination.scoring.padded_queries_vote)
     inputs, lengths, padded, _, _ = arranged
     hidden = elimination.family.embed(base, inputs)
     context = elimination.family.context(base, inputs, hidden)
-    batch, width = hidden.shape[:2]
-    positions = torch.arange(width, device=hidden.device).expand(batch, width)
-    stages = schedule(elimination.retention, lengths, width)
-    words = Words(hidden, positions, lengths, padded)
-    if context is None and not any(record.values()) and _can_unpad(base, elimination):
-        return arranged, Encoded(encode_unpadded(elimination, base, words, stages), [], [])
-    return arranged, encode(elimination, base, context, words, stages, **record)
+    width = hidden.shape[1]
+    positions = torch.arange(width, device=hidden.device).expand(hidden.shape[:2])
+    words = Padded(hidden, positions, lengths, padded, [])
+    if context is None and not record_states and not record_retained and _packs(base, elimination):
+        cells = sys.maxsize if elimination.static else CELLS // base.config.num_attention_heads
+        packed = encode(elimination, base, None, Packed.of(words, elimination.retention, cells), None)
+        return arranged, Encoded(packed.cls(), [], [])
+    words.stages.extend(ops.plan(elimination.retention, lengths, width))
+    cls_only = elimination.cls_only and not record_states
+    if cls_only and not isinstance(elimination.retain, PapersOrder):
+        words.stages[-1] = cls_stage(lengths)
+    recorder = Recorder(words, whole=not cls_only, states=record_states, retained=record_retained)
+    final = encode(elimination, base, context, words, recorder)
+    return arranged, Encoded(
+        final.cls() if cls_only else recorder.restored(), recorder.states, recorder.retained
+    )
 
 
-def _can_unpad(base: Any, elimination: Elimination) -> bool:
-    """Whether PAD can be left out: in inference, for a head that reads CLS, with every saving on."""
+def _packs(base: Any, elimination: Elimination) -> bool:
+    """Whether the rows of a batch are packed: in eager inference, for a head that reads nothing but CLS.
+
+    Not where PAD has a vote, nor where every row is wanted: in soft-extract and in the paper's order.
+    """
     return (
-        elimination.cls_only
-        and elimination.savings == Savings()
-        and elimination.soft_extract is None
+        elimination.packed is not False
+        and elimination.cls_only
+        and type(elimination.retain) is Extract
         and not elimination.scoring.padded_queries_vote
         and not base.training
-        and not torch.compiler.is_compiling()
+        and not ops.is_traced()
     )
 
 
@@ -123,15 +167,11 @@ def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:
         real = mask.to(torch.bool)
     lengths = real.sum(dim=1).clamp(min=1)  # an input of PAD alone still has its first row as CLS
     order = torch.arange(length, device=like.device)
+    width, padded = ops.extent(lengths, length, trim)
+    if not padded and width == length:  # nothing moves
+        return Arranged(_inputs(given, real), lengths, padded, order.expand(batch, length), length)
     # Distinct keys, real words first: any sort of them is stable, in any runtime.
     places = torch.where(real, order, order + length).argsort(dim=1)
-    width, padded = length, True
-    if not torch.compiler.is_compiling():
-        longest, shortest = torch.stack([lengths.max(), lengths.min()]).tolist()
-        width = longest if trim else length
-        padded = shortest < width
-        if not padded and width == length:  # nothing is padded, so nothing moves
-            return Arranged(_inputs(given, real), lengths, padded, places, length)
     places = places[:, :width]
     moved = {name: _move(rows, places) for name, rows in given.items()}
     front = torch.arange(width, device=like.device) < lengths[:, None]
@@ -186,7 +226,7 @@ def _refuse_unsupported(base: Any, arguments: dict[str, Any], positional: int) -
         raise UnsupportedModelError(
             "attention matrices shrink from encoder to encoder and are not returned",
             got="output_attentions=True",
-            remedy="use powerbert.trace, or powerbert.remove for the untouched model",
+            remedy="use powerbert.trace, or powerbert.remove for the full model",
         )
     for name in ("encoder_hidden_states", "past_key_values"):
         if arguments.get(name) is not None:

@@ -1,7 +1,7 @@
 """Packed weights: linear layers that keep their weights in the order the matrix product reads them.
 
 A BERT-base runs faster on them with and without elimination, above all with the few rows that
-elimination leaves (docs/results/scheme.md).
+elimination leaves (docs/results/notes/scheme.md).
 The answers agree to fp32 rounding. The price is a second copy of the linear weights.
 """
 
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+
+from powerbert.modeling import ops
 
 Model = TypeVar("Model")
 
@@ -32,7 +34,7 @@ class PackedLinear:
         """(..., in) -> (..., out)."""
         weight, bias = self.layer.weight, self.layer.bias
         if (
-            torch.compiler.is_compiling()
+            ops.is_traced()
             or torch.is_grad_enabled()
             or not rows.dtype == weight.dtype == torch.float32
             or not rows.is_cpu

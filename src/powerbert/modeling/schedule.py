@@ -21,22 +21,27 @@ class Stage(NamedTuple):
     width: int  # the most that any input retains
     eliminates: bool  # whether any input loses a word-vector here
     padded: bool  # whether any input retains fewer than `width`
+    cls: bool = False  # whether CLS alone is retained
 
 
-def schedule(retention: RetentionConfiguration, lengths: Tensor, width: int) -> list[Stage]:
-    """Plan every encoder of one forward pass, for real lengths (batch,) in a batch `width` wide.
+def cls_stage(lengths: Tensor) -> Stage:
+    """The last encoder for a head that reads nothing but CLS; lengths: (batch,)."""
+    return Stage(torch.ones_like(lengths), width=1, eliminates=True, padded=False, cls=True)
 
-    In eager mode the plan is exact and costs one read of a small tensor. While a graph is traced,
-    what an encoder does follows from the configuration alone, so that batch and length stay dynamic:
-    it may then pad more, never select otherwise. Widths are exact in an exported graph, which reads
-    them off its own counts, and bounds from the batch's shape under torch.compile.
-    """
+
+def counts(retention: RetentionConfiguration, lengths: Tensor) -> Tensor:
+    """What inputs of real lengths (batch,) retain: (encoders, batch)."""
     values = torch.tensor(retention.values, device=lengths.device)[:, None]
-    counts = _shares(lengths, values) if retention.is_relative else torch.minimum(values, lengths)
-    if torch.compiler.is_exporting():
-        return _from_counts(retention, counts, width)
-    if torch.compiler.is_compiling():
-        return _from_shapes(retention, counts, width)
+    if not retention.is_relative:
+        return torch.minimum(values, lengths)
+    # ceil(length * value / SCALE) in two steps of 100, because OpenVINO divides whole numbers in fp32:
+    # wrong from 2**24 on.
+    hundredths = (lengths * (values % 100) + 99) // 100
+    return (lengths * (values // 100) + hundredths + 99) // 100
+
+
+def exact(counts: Tensor, lengths: Tensor) -> list[Stage]:
+    """Plan by reading the counts (encoders, batch): one small tensor for all encoders."""
     widest = counts.amax(dim=1)
     before = torch.cat([lengths[None], counts[:-1]])
     eliminates = (counts < before).any(dim=1)
@@ -45,17 +50,8 @@ def schedule(retention: RetentionConfiguration, lengths: Tensor, width: int) -> 
     return [Stage(counts[j], most, bool(loses), bool(pads)) for j, (most, loses, pads) in enumerate(table)]
 
 
-def _shares(lengths: Tensor, values: Tensor) -> Tensor:
-    """ceil(length * value / SCALE): (batch,) and (encoders, 1) -> (encoders, batch).
-
-    In two steps of 100, because OpenVINO divides whole numbers in fp32: wrong from 2**24 on.
-    """
-    hundredths = (lengths * (values % 100) + 99) // 100
-    return (lengths * (values // 100) + hundredths + 99) // 100
-
-
-def _from_counts(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
-    """Widths as numbers that the graph computes, opaque to the exporter: formulas cost it minutes."""
+def computed(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
+    """Plan with widths that an exported graph computes, opaque to the exporter: formulas cost it minutes."""
     widths = counts.amax(dim=1).tolist()
     for before, most in itertools.pairwise([width, *widths]):
         torch._check(most >= 1)  # type: ignore[no-untyped-call]
@@ -63,8 +59,8 @@ def _from_counts(retention: RetentionConfiguration, counts: Tensor, width: int) 
     return _stages(retention, counts, widths)
 
 
-def _from_shapes(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
-    """Widths as bounds from the shape of the batch."""
+def bounded(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
+    """Plan with bounds from the shape of the batch, as torch.compile knows it."""
     bounds = retention.values
     if retention.is_relative:
         bounds = tuple((width * value + (SCALE - 1)) // SCALE for value in retention.values)
@@ -73,6 +69,7 @@ def _from_shapes(retention: RetentionConfiguration, counts: Tensor, width: int) 
 
 
 def _stages(retention: RetentionConfiguration, counts: Tensor, widths: list[int]) -> list[Stage]:
+    """What an encoder does follows from the configuration alone, so that batch and length stay free."""
     # An absolute configuration may meet an input longer than its N: encoder 1 then eliminates.
     before = [SCALE if retention.is_relative else MAX_LENGTH, *retention.values]
     eliminates = [value < earlier for earlier, value in itertools.pairwise(before)]

@@ -8,7 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, TRAINING, Verdict
+from powerbert.machine.probes import TRAINING
+from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
 
 
 def machine_table(figures: dict[str, Any]) -> Table:
@@ -26,8 +27,8 @@ def machine_table(figures: dict[str, Any]) -> Table:
     if machine["onednn_max_cpu_isa"]:
         table.add_row("environment", f"ONEDNN_MAX_CPU_ISA={machine['onednn_max_cpu_isa']}")
     peaks = ", ".join(f"{name} {rate:,.0f}" for name, rate in figures["peak_gflops"].items())
-    threads = f"{figures['threads']} thread{'' if figures['threads'] == 1 else 's'}"
-    table.add_row("peak", f"{peaks} GFLOP/s in torch, {threads}")
+    table.add_row("threads", f"{figures['threads']} ({figures['threads_because']})")
+    table.add_row("peak", f"{peaks} GFLOP/s")
     return table
 
 

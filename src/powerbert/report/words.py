@@ -9,18 +9,18 @@ and encoders because they take them from here.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from powerbert.errors import printable
 
 if TYPE_CHECKING:  # the trace lives beside torch; reading one needs none of it
     from powerbert.modeling.trace import Trace
 
 _PART = "\N{REPLACEMENT CHARACTER}"  # of a character that a later piece shows
 _SPACE = "▁"  # as sentencepiece writes it
-_JOINERS = frozenset("\u200c\u200d")  # they shape letters and emoji, and hide nothing
 
 
 @dataclass(frozen=True)
@@ -174,13 +174,4 @@ def visible(text: str) -> str:
 
     A model's text comes from strangers; an escape sequence in it must not reach the screen.
     """
-    return "".join(map(_visible, text)) or "␣"
-
-
-def _visible(character: str) -> str:
-    category = unicodedata.category(character)
-    if category in ("Cc", "Zl", "Zp"):
-        return {"\n": "↵", "\t": "⇥"}.get(character, "\N{REPLACEMENT CHARACTER}")
-    if category == "Cs" or (category == "Cf" and character not in _JOINERS):
-        return "\N{REPLACEMENT CHARACTER}"
-    return character
+    return printable(text.replace("\n", "↵").replace("\t", "⇥")) or "␣"

@@ -1,4 +1,4 @@
-"""What happens around the steps of a training: signals, the record, the progress bar."""
+"""What happens around the steps of a training: signals in all processes, the record, the progress bar."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import torch
+from accelerate import PartialState
+from accelerate.utils import reduce
 from tqdm import tqdm
 from transformers import TrainerCallback
 
@@ -20,8 +23,13 @@ QUIET = 30.0
 """Seconds between lines of progress in a log file, where a bar cannot redraw itself."""
 
 
+def processes() -> PartialState:
+    """This process among those that were launched together; without `cpu` it would not see the others."""
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
 class Stopper(TrainerCallback):
-    """On SIGINT or SIGTERM: finish the step, save, stop. A second SIGINT stops at once."""
+    """On SIGINT or SIGTERM: finish the step, save, stop, in all processes. A second SIGINT stops at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -45,9 +53,17 @@ class Stopper(TrainerCallback):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def is_asked(self) -> bool:
+        """Whether a signal has come to any process; each of them has to ask.
+
+        It reaches each at another moment, and one that went on alone would wait for the others for ever.
+        """
+        came = torch.tensor(int(self.signal is not None), device=processes().device)
+        return bool(reduce(came, "sum") > 0)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Ask the Trainer to save and stop once a signal has come."""
-        if self.signal is not None:
+        if self.is_asked():
             control.should_save = True
             control.should_training_stop = True
 

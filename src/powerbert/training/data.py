@@ -16,6 +16,9 @@ from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import encode_split, measure_lengths
 from powerbert.tasks.lengths import choose_max_length, covering_length
+from powerbert.tasks.published import DataSource
+from powerbert.tasks.readers import read_splits
+from powerbert.tasks.registry import own_task
 from powerbert.tasks.task import Split, Task
 
 SHORTEST = 8  # of N
@@ -37,6 +40,13 @@ class Data:
         if max_length is not None and max_length < SHORTEST:
             raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
         return cls(task, splits, check_splits(splits, task), max_length)
+
+    @classmethod
+    def read(
+        cls, train: DataSource, dev: DataSource, *, text: str, text_pair: str | None = None, label: str
+    ) -> Data:
+        """Read and check your own files; `text`, `text_pair` and `label` name their columns."""
+        return cls.of(*read_splits({"train": train, "dev": dev}, own_task(text, text_pair, label)))
 
     @cached_property
     def digest(self) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
-from powerbert.machine.versions import versions
+from powerbert.folders.lock import LOCK
+from powerbert.machine.describe import versions
 from powerbert.modeling.limits import RUN
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.evaluation import Evaluation
@@ -70,8 +71,9 @@ def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
             )
     if read_run(output) is not None:
         return True
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise PowerBertError(f"{output} is not empty", remedy="choose another --output")
+    for folder in (output,) if read_run(work) else (output, work):  # work is deleted at the end
+        if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK}):
+            raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
     return False
 
 
@@ -95,27 +97,22 @@ def model_card(
         f"of the unpadded model ({100 * evaluation.work:.1f} %) |",
     ]
     if retention is not None:
-        kind = (
-            "share of the input's own length"
-            if retention.is_relative
-            else f"word-vectors of N={retention.max_length}"
-        )
+        counts = f"word-vectors of N={retention.max_length}"
         entries = str(retention).split(",")
         lines += [
             "",
-            f"Retention configuration ({kind}):",
+            f"Retention configuration ({'share of own length' if retention.is_relative else counts}):",
             "",
-            "| encoder | " + " | ".join(map(str, range(1, len(entries) + 1))) + " |",
+            f"| encoder | {' | '.join(map(str, range(1, len(entries) + 1)))} |",
+            "|---" * (len(entries) + 1) + "|",
+            f"| retains | {' | '.join(entries)} |",
         ]
-        lines += ["|---" * (len(entries) + 1) + "|", "| retains | " + " | ".join(entries) + " |"]
     return "\n".join([*lines, ""])
 
 
 def _differences(old: Any, new: dict[str, Any]) -> str:
-    if not isinstance(old, dict):
-        return "unreadable settings"
-    names = [name for name in {*old, *new} if old.get(name) != new.get(name)]
-    return "other " + ", ".join(sorted(names))
+    old = old if isinstance(old, dict) else {}
+    return "other " + ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 
 def _settings(folder: Path) -> dict[str, Any]:

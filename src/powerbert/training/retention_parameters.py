@@ -30,7 +30,7 @@ NAME = "retention_parameters"
 CEILING = 2.0
 """How high the decoupled optimiser may lift a parameter; as r it counts as 1. Clipped at 1, a parameter
 that the task needs would forget at every step how much: the noise of the gradient alone then drives it
-below 1, the more the fewer steps there are (docs/results/training.md)."""
+below 1, the more the fewer steps there are (docs/results/lambda.md)."""
 
 
 class RetentionParameters:

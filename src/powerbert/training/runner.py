@@ -21,7 +21,9 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
-from powerbert.machine.child import BF16, survives
+from powerbert.folders.lock import only_run
+from powerbert.folders.manifest import folder_digest
+from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
@@ -29,12 +31,12 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.task import Task
 from powerbert.text.batches import Collator
-from powerbert.training.checkpoints import only_run
+from powerbert.training.callbacks import processes
 from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.options import Options
 from powerbert.training.record import check_place, model_card, read_run, run_record
-from powerbert.training.trainer import StepTrainer, processes, training_arguments
+from powerbert.training.trainer import StepTrainer, training_arguments
 
 METRICS = "metrics.jsonl"
 
@@ -169,6 +171,7 @@ def begin(
     settings = {
         "step": step,
         "model": str(Path(model).resolve()),
+        "model_digest": folder_digest(model),
         "task": data.task.name,
         "rows": {name: len(split) for name, split in data.splits.items()},
         "data": data.digest,
@@ -190,14 +193,13 @@ def begin(
 
 
 def _possible(options: Options) -> Options:
-    """The options with a precision that runs here: bf16 is tried in a child process first."""
-    if options.precision == "bf16" and not torch.cuda.is_available() and not survives(BF16):
-        logger.warning(
-            "bf16 does not run on this machine: training in fp32 "
-            "(where a CPU pretends to have AMX, ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 may cure it)"
-        )
-        return replace(options, precision="fp32")
-    return options
+    """The options with a precision that pays here: bf16 is tried in a child process first."""
+    if torch.cuda.is_available():
+        return options
+    precision, line = training_precision(options.precision)
+    if line is not None:
+        logger.warning(line)
+    return replace(options, precision=precision)
 
 
 def _score(task: Task, prediction: Any) -> dict[str, float]:

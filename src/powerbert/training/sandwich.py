@@ -21,6 +21,7 @@ from powerbert.modeling.families.registry import family_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.task import Task
+from powerbert.training.callbacks import processes
 from powerbert.training.data import Data, Encoded
 from powerbert.training.evaluation import evaluate
 from powerbert.training.heads import fine_tuned
@@ -28,7 +29,6 @@ from powerbert.training.objectives import answer_distance, without_labels
 from powerbert.training.options import AnytimeOptions
 from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.shapes import SHAPES, linear, random_configuration, scaled, work
-from powerbert.training.trainer import processes
 
 BUDGETS = (0.7, 0.5, 0.35)
 TABLE = "anytime.json"

@@ -16,9 +16,11 @@ import logging
 from pathlib import Path
 
 from powerbert.errors import PowerBertError
+from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
+from powerbert.training.callbacks import processes
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, check_teacher, fine_tuned, model_for
 from powerbert.training.objectives import Distillation, ReleaseRegulariser
@@ -27,7 +29,7 @@ from powerbert.training.record import origin
 from powerbert.training.retention_parameters import RetentionParameters
 from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import with_answers
-from powerbert.training.trainer import inputs_per_step, processes
+from powerbert.training.trainer import inputs_per_step
 
 PARAMETERS = "retention_parameters.json"
 
@@ -108,6 +110,7 @@ def retrain(
     if teacher is not None:
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
     more = {"retention": retention.to_json(), "teacher": str(teacher) if teacher else None}
+    more["teacher_digest"] = folder_digest(teacher) if teacher else None
     with begin("retrain", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
             return run.result()

@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import reduce
 from torch import Tensor, nn
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
 from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper
+from powerbert.training.callbacks import Bar, Recorder, Stopper, processes
 from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
 from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
@@ -48,11 +46,6 @@ Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 
 class InterruptedRun(Exception):
     """Training stopped on a signal; its state is saved."""
-
-
-def processes() -> PartialState:
-    """This process among those that were launched together; without `cpu` it would not see the others."""
-    return PartialState(cpu=not torch.cuda.is_available())
 
 
 def inputs_per_step(options: Options) -> int:
@@ -227,7 +220,6 @@ class StepTrainer(Trainer):
         """Train from the newest whole checkpoint, or from the start; a signal saves and stops."""
         stopper = Stopper()
         self.add_callback(stopper)
-        self.add_callback(Together())  # after it: it reads what the stopper decided
         folder = Path(str(self.args.output_dir))
         checkpoint = newest_valid(folder)
         if self.args.should_save:
@@ -235,22 +227,6 @@ class StepTrainer(Trainer):
                 shutil.rmtree(leftover, ignore_errors=True)
         with stopper.listening():
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-        if any_process(stopper.signal is not None):
+        if stopper.is_asked():
             step = self.state.global_step
             raise InterruptedRun(f"stopped and saved at step {step}; the same command goes on from there")
-
-
-class Together(TrainerCallback):
-    """All processes stop and save at one step: a signal reaches each of them at another moment."""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Stop if any process is to stop; one that went on alone would wait for the others for ever."""
-        if any_process(control.should_training_stop):
-            control.should_save = True
-            control.should_training_stop = True
-
-
-def any_process(flag: bool) -> bool:
-    """Whether it holds in at least one process; each of them has to ask."""
-    raised = torch.tensor(int(flag), device=processes().device)
-    return bool(reduce(raised, "sum") > 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from powerbert.errors import UnsupportedModelError
 from powerbert.modeling.families.albert import Albert
 from powerbert.modeling.families.base import Family
@@ -36,6 +38,12 @@ def family_of(model: Any) -> Family:
             got=model_type,
             rule="supported are " + ", ".join(FAMILIES),
             remedy="docs/add-a-family.md shows how to add one",
+        )
+    if not isinstance(model, PreTrainedModel):
+        raise UnsupportedModelError(
+            "elimination works inside a transformers model",
+            got=type(model).__name__,
+            remedy="give the transformers model that it wraps, such as sentence_transformer[0].auto_model",
         )
     if getattr(model.config, "is_decoder", False):
         raise UnsupportedModelError(

@@ -8,8 +8,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.bench import measure
-from powerbert.bench.measure import Timing, interleave, p95, ratio
+from powerbert.machine import measure
+from powerbert.machine.measure import Timing, interleave, p95, ratio
 
 SECONDS = st.lists(st.floats(1e-3, 10), min_size=1, max_size=40)
 

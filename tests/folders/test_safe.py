@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from model_folders import (
@@ -23,6 +26,7 @@ from safetensors.torch import load_file
 from transformers import (
     AlbertConfig,
     AlbertForSequenceClassification,
+    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     BertForSequenceClassification,
@@ -34,7 +38,7 @@ from transformers import (
 from transformers.utils import logging
 
 from powerbert.errors import ModelFolderError
-from powerbert.folders.safe import read_model, read_tokenizer
+from powerbert.folders.safe import read_model, read_tokenizer, silenced
 
 # ---- what loads --------------------------------------------------------------------------
 
@@ -171,11 +175,49 @@ def test_settings_of_the_caller_are_untouched(good: Path, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
+def test_overlapping_readers_leave_the_settings_of_the_caller(good: Path) -> None:
+    """The first to begin is the first to end: it must not put back what the second one found."""
+    verbosity, hook = logging.get_verbosity(), logging.set_tqdm_hook(None)
+    logging.set_tqdm_hook(hook)
+    begun, ended = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with silenced():
+            begun.set()
+            ended.wait(60)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(60)
+    with silenced():
+        ended.set()
+        thread.join(60)
+        assert logging.get_verbosity() == 50
+    assert logging.get_verbosity() == verbosity
+    assert logging.set_tqdm_hook(hook) is hook
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: read_model(good, TYPES), range(8)))
+    assert logging.get_verbosity() == verbosity
+
+
 def test_reading_never_goes_online(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the hub allowed, which the tests as a whole forbid, and no way to it."""
+    tries: list[object] = []
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        tries.append(args)
+        pytest.fail("it went online")  # no Exception: the hub would try again and again
+
     for name in ("getaddrinfo", "create_connection", "socket"):
-        monkeypatch.setattr(socket, name, lambda *args, **kwargs: pytest.fail("it went online"))
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(pytest.fail.Exception):
+        AutoTokenizer.from_pretrained("somebody/a-model-of-the-hub")
+    assert tries  # whoever goes online is seen
+    tries.clear()
     read_model(good, TYPES)
     read_tokenizer(good)
+    assert not tries
 
 
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_experts_implementation"])
@@ -216,6 +258,16 @@ def test_remote_code_in_the_tokenizer_is_refused(folder: Path) -> None:
         json.dumps(json.loads(path.read_text()) | {"auto_map": {"AutoTokenizer": ["code.T", None]}})
     )
     assert "tokenizer_config.json has auto_map" in refusal(ModelFolderError, lambda: read_tokenizer(folder))
+
+
+@pytest.mark.parametrize("longest", [-1, 0, "many", None], ids=repr)
+def test_a_tokenizer_that_reads_no_words_is_refused(folder: Path, longest: object) -> None:
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": longest}))
+    if longest is None:  # transformers takes it for no limit
+        assert read_tokenizer(folder).model_max_length > 10**9
+    else:
+        assert "tokenizer in" in refusal(ModelFolderError, lambda: read_tokenizer(folder))
 
 
 def test_a_damaged_tokenizer_is_told_in_one_line(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A batch without PAD. Oracle: the padded loop, and a count of the rows that reach the linear layers."""
+"""Packed rows. Oracle: the paper's order, padded, and a count of the rows that reach the linear layers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from models import batch_of, tiny
 
 import powerbert
-from powerbert import RetentionConfiguration, Savings
+from powerbert import RetentionConfiguration
 from powerbert.modeling.apply import unpad, word_vectors
-from powerbert.modeling.unpadded import _filled
+from powerbert.modeling.layout import _filled
 
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
 LENGTHS = [3, 16, 1, 7, 16, 2, 7, 11]
@@ -38,11 +38,12 @@ def rows_of(model, batch) -> int:
 
 
 @given(lengths=st.lists(st.integers(1, 30), min_size=2, max_size=9))
-def test_answers_are_those_of_the_padded_loop(lengths):
+def test_both_layouts_answer_as_the_papers_order_does(lengths):
     model, batch = tiny("bert"), batch_of(lengths)
-    answer = logits(powerbert.apply(model, RETENTION), batch)
-    powerbert.apply(model, RETENTION, savings=Savings(unpadded=False))
-    torch.testing.assert_close(answer, logits(model, batch), atol=1e-5, rtol=0)
+    expected = logits(powerbert.apply(model, RETENTION, _reference=True), batch)
+    powerbert.apply(model, RETENTION)
+    for packed in (True, False):
+        torch.testing.assert_close(logits(unpad(model, packed), batch), expected, atol=1e-5, rtol=0)
 
 
 def test_pad_costs_nothing():
@@ -50,8 +51,7 @@ def test_pad_costs_nothing():
     model, batch = powerbert.apply(tiny("bert"), RETENTION), batch_of(FEW)
     retained = sum(sum(RETENTION.counts(length)[:-1]) + 1 for length in FEW)
     assert rows_of(model, batch) == retained
-    powerbert.apply(model, RETENTION, savings=Savings(unpadded=False))
-    assert rows_of(model, batch) > 1.3 * retained
+    assert rows_of(unpad(model, False), batch) > 1.3 * retained
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "mpnet", "deberta-v2", "modernbert"])
@@ -78,12 +78,12 @@ def test_kernels_are_made_for_few_numbers_of_rows():
     assert len({len(_filled([torch.ones(rows, 1)])) for rows in range(1, 4097)}) <= 120
 
 
-def test_unpadding_an_unpruned_model_computes_real_rows_only():
+def test_unpadding_a_full_model_computes_real_rows_only():
     model = unpad(tiny("bert"))
     assert rows_of(model, batch_of(FEW)) == 3 * sum(FEW) + len(FEW)
 
 
-def test_heads_that_read_every_position_and_training_keep_the_padded_loop():
+def test_heads_that_read_every_position_and_training_keep_the_padded_layout():
     batch = batch_of(LENGTHS)
     words = powerbert.apply(tiny("bert", "ForTokenClassification"), RETENTION)
     assert logits(words, batch).shape[:2] == batch["input_ids"].shape

@@ -1,0 +1,149 @@
+"""powerbert.json, which says what a model folder carries, and holds a sha256 of each file of the model.
+
+Without it a folder is a plain one of transformers. Either way it is known which files are the model's own:
+only those are ever replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from powerbert.errors import ModelFolderError, one_line
+from powerbert.folders.atomic import digest
+
+MANIFEST, FORMAT, MAX_MANIFEST = "powerbert.json", 1, 1 << 20
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+MAX_CONFIG = 1_000_000  # bytes
+SAVE_AGAIN = "copy or save the model again"
+# What save_pretrained of a model and of a tokenizer of BERT's kin writes.
+_TRANSFORMERS = re.compile(
+    r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
+    r"|chat_template\.jinja|vocab\.txt|merges\.txt|(spiece|spm|tokenizer|sentencepiece\.bpe)\.model"
+    r"|model\.safetensors(\.index\.json)?|model-\d{5}-of-\d{5}\.safetensors"
+)
+
+
+class Manifest(NamedTuple):
+    """What powerbert.json says; of a plain transformers folder, nothing."""
+
+    elimination: Any = None
+    export: Any = None
+    sha256: dict[str, str] = {}
+    extra: tuple[str, ...] = ()  # other files that were written with the model
+
+
+def write_manifest(folder: Path, elimination: Any, *, export: Any = None, extra: Iterable[str] = ()) -> None:
+    """Write powerbert.json beside the files of a model: what it carries, and their sha256."""
+    digests = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    data = {"format": FORMAT, "elimination": elimination, "sha256": digests}
+    data |= {name: value for name, value in (("export", export), ("extra", [*extra])) if value}
+    (folder / MANIFEST).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read powerbert.json and compare every file with its sha256; an empty one where there is none.
+
+    The weights are read for it: who needs it in several places hands it on.
+    """
+    manifest = _read(folder)
+    for name, expected in manifest.sha256.items():
+        file = folder / Path(name).name
+        if not file.is_file():
+            raise ModelFolderError(f"{file} is missing", remedy=SAVE_AGAIN)
+        if digest(file) != expected:
+            raise ModelFolderError(
+                f"{file} is not what was saved",
+                rule=f"its sha256 is in {MANIFEST}",
+                remedy=f"save the model again, or delete {MANIFEST} to load it as a plain model",
+            )
+    return manifest
+
+
+def folder_digest(folder: str | Path) -> str:
+    """Name the content of a model folder: the model's files and its elimination, not what lies beside."""
+    folder = Path(folder)
+    manifest, names = read_manifest(folder), own_files(folder)
+    digests = {
+        name: manifest.sha256.get(name) or digest(folder / name)
+        for name in sorted(names - {MANIFEST, *manifest.extra})
+    }
+    if not digests:
+        raise ModelFolderError(f"{folder} holds no model", remedy="give the folder of a model")
+    content = json.dumps([manifest.elimination, manifest.export, digests], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def own_files(folder: Path) -> set[str]:
+    """The files in a folder that belong to its model; none if it holds no model."""
+    present = {path.name for path in folder.iterdir() if path.is_file()} if folder.is_dir() else set()
+    if MANIFEST in present:
+        manifest = _read(folder)
+        return present & {MANIFEST, *manifest.sha256, *manifest.extra}
+    if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
+        return {name for name in present if _TRANSFORMERS.fullmatch(name)}
+    return set()
+
+
+def check_replaceable(folder: Path, *, exported: bool = False) -> None:
+    """Refuse to replace anything but an earlier model of the same kind: a user's files are never deleted.
+
+    exported: the new model is an exported one; over a saved one it would delete the only weights.
+    """
+    remedy = "give another folder"
+    if folder.exists() and not folder.is_dir():
+        raise ModelFolderError(f"{folder} is a file", rule="a model is written to a folder", remedy=remedy)
+    inside = sorted(folder.iterdir()) if folder.exists() else []
+    own = own_files(folder)
+    for path in inside:
+        if path.name not in own:
+            what = f"{folder} is not replaced: {path.name} in it is not of a model"
+            raise ModelFolderError(what, rule="a user's files are never deleted", remedy=remedy)
+    if inside and exported != (_read(folder).export is not None):
+        held, new = ("a saved", "an exported") if exported else ("an exported", "a saved")
+        raise ModelFolderError(
+            f"{folder} holds {held} model", rule=f"{new} one never replaces it", remedy=remedy
+        )
+
+
+def read_json(path: Path, limit: int) -> dict[str, Any]:
+    """Read one JSON object; a key given twice or NaN would mean different things to different readers."""
+    if not path.is_file():
+        raise ModelFolderError(
+            f"{path} is missing", rule="a model folder holds it as a plain file", remedy=SAVE_AGAIN
+        )
+    with one_line(f"{path} cannot be read", SAVE_AGAIN), path.open("rb") as file:
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise ModelFolderError(f"{path} is too large", rule=f"at most {limit:,} bytes", remedy=SAVE_AGAIN)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key is given twice")
+        return dict(pairs)
+
+    with one_line(f"{path} is not valid JSON", SAVE_AGAIN):
+        data = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=int)  # int refuses NaN
+        if isinstance(data, dict):
+            return data
+        raise ValueError("not an object")
+
+
+def _read(folder: Path) -> Manifest:
+    """Read powerbert.json without looking at the files that it names."""
+    path = folder / MANIFEST
+    if not path.exists():
+        return Manifest()
+    data = read_json(path, MAX_MANIFEST)
+    if data.get("format") != FORMAT:
+        rule = f"this version reads format {FORMAT}"
+        raise ModelFolderError(f"{path} has an unknown format", got=data.get("format"), rule=rule)
+    match data:
+        case {"elimination": elimination, "sha256": dict(digests)} if isinstance(data.get("extra", []), list):
+            extra = tuple(str(name) for name in data.get("extra", []))
+            return Manifest(elimination, data.get("export"), digests, extra)
+    raise ModelFolderError(f"{path} is incomplete", got=sorted(data), remedy=SAVE_AGAIN)

@@ -1,0 +1,75 @@
+"""Ways to retain word-vectors: extract, the same in the paper's order, and soft-extract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+from typing_extensions import override
+
+from powerbert.elimination.selection import sorted_positions
+from powerbert.modeling import ops
+from powerbert.modeling.layout import Block, Padded, Words
+
+Scale = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""(encoder j from 1, rows (batch, length, hidden), ranks (batch, length), lengths (batch,)) -> rows."""
+
+
+class Extract:
+    """Retain the top l_j right after the softmax: rows that nobody reads are never computed; exact."""
+
+    def scores(self, block: Block) -> bool:
+        """Whether the word-vectors of a block must be scored."""
+        return block.eliminates
+
+    def early(self, scores: Tensor, block: Block) -> Tensor | None:
+        """Rows (inputs, width) to go on with after the softmax, None for all; scores: (inputs, length)."""
+        return ops.select(scores, block.lengths, block.counts, block.width)
+
+    def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
+        """What goes on from the self-attention module of encoder j to its feed-forward network."""
+        return words
+
+
+class PapersOrder(Extract):
+    """Extract after the self-attention module, every row computed and scored: the reference of the tests."""
+
+    @override
+    def scores(self, block: Block) -> bool:
+        return True
+
+    @override
+    def early(self, scores: Tensor, block: Block) -> Tensor | None:
+        return None
+
+    @override
+    def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
+        (block,) = blocks = words.blocks(j)
+        assert scores is not None
+        return words.extract(j, blocks, [super().early(scores, block)])
+
+
+class SoftExtract(Extract):
+    """Scale every word-vector by its rank and eliminate none, while the configuration is searched.
+
+    Paper: Soft-extract Layer
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+
+    @override
+    def scores(self, block: Block) -> bool:
+        return True
+
+    @override
+    def early(self, scores: Tensor, block: Block) -> Tensor | None:
+        return None
+
+    @override
+    def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
+        if scores is None:  # CLS alone, whose degree is always 1
+            return words
+        assert isinstance(words, Padded)
+        ranks = sorted_positions(scores, words.lengths)
+        return words._replace(hidden=self.scale(j, words.hidden, ranks, words.lengths))
