@@ -72,7 +72,8 @@ def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
     if read_run(output) is not None:
         return True
     for folder in (output,) if read_run(work) else (output, work):  # work is deleted at the end
-        if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK}):
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        if folder.exists() and not names <= {LOCK, RUN}:  # which a run that was killed at once may leave
             raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
     return False
 
