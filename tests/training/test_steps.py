@@ -26,7 +26,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
-from powerbert.training.objectives import answer_distance
+from powerbert.training.teacher import answer_distance
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,13 @@ def test_a_folder_of_the_users_where_a_run_would_work_is_not_deleted(steps, tmp_
     assert not (tmp_path / "one").exists()
 
 
+def test_a_run_that_was_killed_before_its_record_was_whole_begins_anew(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "run.json").write_text('{"settings": {"st')
+    finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(**FAST))
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
 def test_the_users_files_are_not_overwritten(steps, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
@@ -216,7 +223,7 @@ def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(t
         seen.append(float(((logits - answers) ** 2).mean().detach()))
         return answer_distance(logits, answers, task, temperature)
 
-    monkeypatch.setattr("powerbert.training.objectives.answer_distance", spy)
+    monkeypatch.setattr("powerbert.training.teacher.answer_distance", spy)
     rows = Dataset.from_list([{"text": f"the film {i}", "label": float(i % 5)} for i in range(16)])
     task, splits = read_splits({"train": rows, "dev": rows}, own_task("text", kind="regression"))
     model = tiny("bert", num_labels=1)

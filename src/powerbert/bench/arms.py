@@ -15,13 +15,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from powerbert.engines.answers import tokenise_for
-from powerbert.engines.engine import Answer, Batch, Engine
+from powerbert.engines.engine import Answer, Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.modeling.apply import encoders_of, remove, retention_of, unpad, word_vectors
-from powerbert.modeling.limits import limits_of
+from powerbert.modeling.limits import Batch, limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
 from powerbert.text.batches import collate, length_order

@@ -28,6 +28,9 @@ from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import elimination_in, elimination_to_json
 from powerbert.retention import RetentionConfiguration
 
+GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
+"""The file that each engine reads."""
+PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 EXPORT_AGAIN = "export the model again"
 
 

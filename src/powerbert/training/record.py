@@ -71,16 +71,11 @@ def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
             )
     if read_run(output) is not None:
         return True
-    # Work is deleted at the end; a run that was killed at once has left a lock and perhaps half a record.
-    taken = {output: _holds_more(output), work: read_run(work) is None and _holds_more(work, LOCK, RUN)}
-    for folder in (folder for folder in taken if taken[folder]):
-        raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
+    for folder in (output,) if read_run(work) else (output, work):  # work is deleted at the end
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        if folder.exists() and not names <= {LOCK, RUN}:  # which a run that was killed at once may leave
+            raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
     return False
-
-
-def _holds_more(folder: Path, *ours: str) -> bool:
-    """Whether a folder is there and holds anything but these files."""
-    return folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {*ours})
 
 
 def model_card(
