@@ -17,13 +17,12 @@ from tempfile import TemporaryDirectory
 import powerbert
 from powerbert.engines.answers import tokenise_for
 from powerbert.engines.classifier import Classifier
-from powerbert.engines.engine import check
 from powerbert.engines.open import ENGINES
 from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.machine.describe import Watch, machine
 from powerbert.machine.measure import interleave, ratio
-from powerbert.modeling.limits import limits_of
+from powerbert.modeling.limits import check_batch, limits_of
 from powerbert.text.batches import collate
 
 TEXT = "a gripping , funny and altogether wonderful film"
@@ -62,7 +61,7 @@ def folders(model: Path, root: Path) -> Iterator[tuple[str, Path]]:
 def overhead(classify: Classifier, rounds: int) -> dict[str, float]:
     """Milliseconds of the forward pass, and what the pipeline adds as a share of it."""
     engine = classify.engine
-    inputs = check(collate(tokenise_for(engine, [TEXT]).rows, 0), engine.limits)
+    inputs = check_batch(collate(tokenise_for(engine, [TEXT]).rows, 0), engine.limits)
     timings = interleave(
         {
             "forward": repeated(lambda: engine.answer(inputs, retained=False)),

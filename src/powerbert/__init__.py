@@ -15,7 +15,7 @@ from powerbert.retention import RetentionConfiguration
 
 if TYPE_CHECKING:
     from powerbert.elimination.selection import Scoring
-    from powerbert.engines.pipeline import pipeline
+    from powerbert.engines.classifier import pipeline
     from powerbert.modeling.apply import apply, remove
     from powerbert.modeling.packing import pack, unpack
     from powerbert.modeling.storage import load, save
@@ -41,7 +41,7 @@ _HOMES = {
     "apply": "modeling.apply",
     "load": "modeling.storage",
     "pack": "modeling.packing",
-    "pipeline": "engines.pipeline",
+    "pipeline": "engines.classifier",
     "remove": "modeling.apply",
     "save": "modeling.storage",
     "trace": "modeling.trace",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 _HARMLESS = frozenset("\n\t\u200c\u200d")  # the two joiners shape letters and emoji, and hide nothing
 
@@ -42,6 +44,18 @@ class DataError(PowerBertError, ValueError):
 
 class MissingExtraError(PowerBertError, ImportError):
     """A command needs a package that is not installed; the message has the pip command."""
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a package of an optional extra, or tell how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this needs {module.split('.')[0]}",
+            got=str(error),
+            remedy=f"pip install 'powerbert[{extra}]'",
+        ) from error
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from powerbert.engines import auto
 from powerbert.engines.auto import (
     PAYS,
     Arms,
+    ArmTiming,
     AutoEngine,
     Choice,
-    Timing,
     calibrate,
     choose,
     open_arms,
@@ -32,11 +32,11 @@ from powerbert.engines.auto import (
     without_elimination,
 )
 from powerbert.engines.classifier import Classifier
-from powerbert.engines.engine import Answer, Engine, Limits
+from powerbert.engines.engine import Answer, Engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export import write as export_module
-from powerbert.modeling.limits import eliminates
+from powerbert.modeling.limits import Limits, eliminates
 
 TEXTS = ["good", "good film", "a film and a plot", "the plot is dull and the film is bad", "it is"]
 HALF = RetentionConfiguration.relative((0.5, 0.1, 0.1, 0.1))
@@ -79,7 +79,7 @@ def straight(fixed, each):
 
 
 def chosen(costs, longest=512):
-    """The choice among engines of given costs: name -> (unpruned, eliminated)."""
+    """The choice among engines of given costs: name -> (full, eliminated)."""
     clock = Clock()
     arms = {
         name: Arms(*(None if cost is None else Paced(clock, cost, longest) for cost in both))
@@ -112,7 +112,7 @@ def test_a_gain_within_the_noise_is_none():
 
 
 def test_an_engine_is_judged_with_elimination_only_where_it_uses_it():
-    # Alone, "onnx" is slower with elimination at short inputs than "torch"; unpruned there it is faster.
+    # Alone, "onnx" is slower with elimination at short inputs than "torch"; the full model there is faster.
     costs = {
         "torch": (straight(0.012, 0.001), None),
         "onnx": (straight(0.010, 0.001), straight(0.5, 0.0001)),
@@ -159,9 +159,9 @@ def test_calibration_takes_turns_and_ends():
     times = {"torch": 1.0, "onnx": 0.001}
     for timing in timings:
         assert timing.seconds == pytest.approx(times[timing.engine] / (2 if timing.eliminated else 1))
-    # Patience is out at once, so it is the fewest rounds; a quick call is timed twice in each.
-    assert len(arms["torch"].unpruned.calls) == 3 * len(shapes(512))
-    assert len(arms["onnx"].unpruned.calls) == 6 * len(shapes(512))
+    # One round more than counts; a quick call is timed twice in each.
+    assert len(arms["torch"].full.calls) == 3 * len(shapes(512))
+    assert len(arms["onnx"].full.calls) == 6 * len(shapes(512))
 
 
 BATCHES = [(1, 8), (8, 8), (1, 32), (4, 32), (1, 128)]
@@ -172,7 +172,7 @@ ARMS = [
     (engine, eliminated, *batch) for engine in ENGINES for batch in BATCHES for eliminated in (False, True)
 ]
 TABLES = st.lists(st.integers(1, 10_000), min_size=len(ARMS), max_size=len(ARMS)).map(
-    lambda milliseconds: [Timing(*arm, ms / 1000) for arm, ms in zip(ARMS, milliseconds, strict=True)]
+    lambda milliseconds: [ArmTiming(*arm, ms / 1000) for arm, ms in zip(ARMS, milliseconds, strict=True)]
 )
 
 
@@ -222,7 +222,7 @@ def test_the_length_of_each_text_alone_decides_which_arm_answers_it(arms, crosso
     for text, answer in zip(TEXTS, together, strict=True):
         batch = tokenizer_for()([text], return_tensors="np")
         long = crossover is not None and batch["input_ids"].shape[1] >= crossover
-        logits = (arms.eliminated if long else arms.unpruned).run(batch).logits[0]
+        logits = (arms.eliminated if long else arms.full).run(batch).logits[0]
         expected = np.exp(logits) / np.exp(logits).sum()
         for i, share in enumerate(expected):
             found = {entry["label"]: entry["score"] for entry in answer}
@@ -231,7 +231,7 @@ def test_the_length_of_each_text_alone_decides_which_arm_answers_it(arms, crosso
         assert [entry["label"] for entry in alone] == [entry["label"] for entry in answer]
 
 
-def test_a_short_text_gets_the_unpruned_models_own_answer(arms):
+def test_a_short_text_gets_the_full_models_own_answer(arms):
     engine = AutoEngine(arms, Choice("torch", 10, ()))
     model, batch = tiny("bert"), batch_of([4, 9])
     with torch.no_grad():
@@ -246,7 +246,7 @@ def test_retained_words_come_from_the_arm_that_answered(arms):
     retained = engine.run(batch, retained=True).retained
     expected = arms.eliminated.run(batch, retained=True).retained
     assert [len(row) for row in retained[0]] != [len(row) for row in expected[0]]
-    assert retained[0] == arms.unpruned.run(batch, retained=True).retained[0]
+    assert retained[0] == arms.full.run(batch, retained=True).retained[0]
     assert (retained[1], retained[3]) == (expected[1], expected[3])
 
 
@@ -257,7 +257,7 @@ def test_counts_of_n_words_cut_text_to_n_whichever_arm_answers():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_unpruned_model_shares_every_weight_and_answers_as_if_untouched(family):
+def test_the_full_model_shares_every_weight_and_answers_as_if_untouched(family):
     model = powerbert.apply(tiny(family), HALF)
     whole = without_elimination(model)
     assert eliminates(model)
@@ -277,7 +277,7 @@ def test_the_unpruned_model_shares_every_weight_and_answers_as_if_untouched(fami
 @pytest.fixture
 def impatient(monkeypatch):
     """As few rounds as there can be: these tests are not about time."""
-    monkeypatch.setattr(auto, "PATIENCE", 0)
+    monkeypatch.setattr(auto, "CALIBRATION_ROUNDS", 1)
 
 
 @pytest.fixture

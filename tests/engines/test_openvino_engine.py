@@ -1,12 +1,16 @@
-"""What OpenVINO keeps of the shapes it has seen."""
+"""What OpenVINO keeps of the shapes it has seen; several threads on one engine, also on the others."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
+import numpy as np
 import pytest
+from models import batch_of
 
 from powerbert.engines.openvino_engine import OpenVinoEngine
 
@@ -54,3 +58,23 @@ def test_the_environment_stays_as_it_was(relative, monkeypatch, set_by_the_user)
         monkeypatch.setenv(CAPACITY, set_by_the_user)
     OpenVinoEngine.load(relative.made("openvino"), None, 1)
     assert os.environ.get(CAPACITY) == set_by_the_user
+
+
+@pytest.mark.parametrize("name", ["torch", "onnx", "openvino"])
+@pytest.mark.parametrize("retained", [False, True])
+def test_six_threads_on_one_engine_get_the_answers_of_one(relative, name, retained):
+    """The oracle is the same engine asked by one thread alone."""
+    engine = relative.torch if name == "torch" else relative.opened(name)
+    batches = [batch_of([3 + 2 * i, 20]) for i in range(6)]
+    alone = [engine.run(batch, retained=retained) for batch in batches]
+    start = Barrier(6)
+
+    def ask(i):
+        start.wait()
+        return [engine.run(batches[i], retained=retained) for _ in range(20)]
+
+    with ThreadPoolExecutor(6) as pool:
+        for expected, answers in zip(alone, pool.map(ask, range(6)), strict=True):
+            for answer in answers:
+                np.testing.assert_allclose(answer.logits, expected.logits, atol=1e-6)
+                assert answer.retained == expected.retained

@@ -14,9 +14,9 @@ from models import FAMILIES, batch_of, tiny
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines.engine import Limits
 from powerbert.engines.onnx_engine import OnnxEngine
 from powerbert.modeling import ops
+from powerbert.modeling.limits import Limits
 
 ENGINES = ("onnx", "openvino")
 K = 16  # what encoder 1 of `absolute` retains

@@ -165,12 +165,6 @@ def killed_after(calls: int, work: Callable[[], None]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_by_default_nothing_is_replaced(tmp_path: Path) -> None:
-    write_new_folder(tmp_path / "model", write_model("one"))
-    refusal(ModelFolderError, lambda: write_new_folder(tmp_path / "model", write_model("two")))
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["text"] == "one"
-
-
 # ---- single files ------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from models import batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.errors import PowerBertError, RetentionError, UnsupportedModelError
-from powerbert.modeling.apply import elimination_of, retention_of
+from powerbert.modeling.apply import elimination_of, encoders_of, retention_of, word_vectors
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
 
@@ -30,6 +30,17 @@ def test_an_unknown_family_is_refused_with_the_supported_ones_and_the_page():
         powerbert.apply(model, RELATIVE)
     with pytest.raises(UnsupportedModelError, match="Linear"):
         powerbert.apply(torch.nn.Linear(2, 2), RELATIVE)
+
+
+def test_a_model_that_only_wraps_one_of_transformers_is_refused_in_one_line():
+    """As SentenceTransformer does: it has the configuration of what it wraps, but no base model."""
+
+    class Wrapper(torch.nn.Module):
+        config = tiny("bert").config
+
+    with pytest.raises(UnsupportedModelError, match=r"Wrapper.*auto_model") as error:
+        powerbert.apply(Wrapper(), RELATIVE)
+    assert "\n" not in str(error.value)
 
 
 def test_a_decoder_is_refused():
@@ -65,6 +76,65 @@ def test_apply_again_replaces_and_remove_twice_is_harmless():
     assert retention_of(other) is None  # one instance, not the class
     powerbert.remove(powerbert.remove(model))
     assert retention_of(model) is None
+
+
+def test_a_forward_that_the_instance_had_serves_full_retention_and_comes_back():
+    model, batch, calls = tiny("bert"), batch_of([13, 7]), []
+    own = type(model.bert).forward
+
+    def mine(*args, **kwargs):
+        calls.append(1)
+        return own(model.bert, *args, **kwargs)
+
+    model.bert.forward = mine
+    expected = logits(model, batch)
+    powerbert.apply(model, RELATIVE)
+    logits(model, batch)
+    assert len(calls) == 1
+    powerbert.apply(model, RetentionConfiguration.full(4))
+    assert torch.equal(logits(model, batch), expected)
+    assert len(calls) == 2
+    powerbert.remove(powerbert.remove(model))
+    assert model.bert.forward is mine
+    assert torch.equal(logits(model, batch), expected)
+
+
+def test_a_wrapper_around_elimination_stays_and_sees_what_is_applied_and_removed():
+    model, batch, calls = tiny("bert"), batch_of([13, 7]), []
+    full = logits(model, batch)
+    eliminated = logits(powerbert.apply(model, RELATIVE), batch)
+    inner = model.bert.forward
+    model.bert.forward = lambda *args, **kwargs: (calls.append(1), inner(*args, **kwargs))[1]
+    assert torch.equal(logits(model, batch), eliminated)
+    assert torch.equal(logits(powerbert.remove(model), batch), full)
+    assert torch.equal(logits(powerbert.apply(model, RELATIVE), batch), eliminated)
+    assert torch.equal(logits(powerbert.apply(model, RetentionConfiguration.full(4)), batch), full)
+    assert len(calls) == 4
+
+
+def test_a_replica_of_data_parallel_runs_its_own_modules():
+    model, batch = powerbert.apply(tiny("bert"), RELATIVE), batch_of([13, 7])
+    with torch.no_grad():
+        before = model.bert(**batch).pooler_output
+        replica = model.bert._replicate_for_data_parallel()
+        replica._modules = dict(tiny("bert", seed=1).bert._modules)
+        again = replica._replicate_for_data_parallel()
+        expected = powerbert.apply(tiny("bert", seed=1), RELATIVE).bert(**batch).pooler_output
+        for each in (replica, again):
+            torch.testing.assert_close(each(**batch).pooler_output, expected)
+        assert torch.equal(model.bert(**batch).pooler_output, before)
+    powerbert.remove(model)
+    assert "_replicate_for_data_parallel" not in vars(model.bert)
+
+
+def test_albert_counts_every_use_of_every_layer_of_a_group():
+    model = tiny("albert", inner_group_num=2)
+    assert encoders_of(model) == 8
+    full = word_vectors(model, [5, 7])
+    assert full == 8 * 12
+    powerbert.apply(model, RetentionConfiguration.relative([1.0] * 4 + [0.5] * 4))
+    assert word_vectors(model, [5, 7]) == 4 * 12 + 4 * (3 + 4)
+    assert logits(model, batch_of([7, 5])).isfinite().all()
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,23 @@ def test_a_subclass_may_read_anything_so_it_gets_every_position():
         model(**batch)
 
 
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_full_retention_tells_that_every_encoder_retains_every_word(family):
+    model = powerbert.apply(tiny(family, "Model"), RetentionConfiguration.full(4))
+    batch = batch_of([5, 2], width=7, side="left")
+    with torch.no_grad():
+        stock = model(**batch)
+        output = model(**batch, output_retained=True)
+        *_, retained = model(**batch, output_retained=True, return_dict=False)
+    assert torch.equal(output.last_hidden_state, stock.last_hidden_state)
+    assert len(output.retained) == len(retained) == 4
+    for places, lengths in (*output.retained, *retained):
+        assert [row[:length].tolist() for row, length in zip(places, lengths, strict=True)] == [
+            [2, 3, 4, 5, 6],
+            [5, 6],
+        ]
+
+
 def test_tuples_are_returned_where_asked_for():
     model = powerbert.apply(tiny("bert"), RELATIVE)
     batch = batch_of(LENGTHS)

@@ -52,6 +52,40 @@ def test_changed_weights_are_packed_anew():
     torch.testing.assert_close(after, logits(unpack(model), batch), atol=1e-5, rtol=0)
 
 
+def test_weights_changed_through_data_are_packed_anew():
+    """As averaging of weights does it: torch counts no such change."""
+    model, batch = pack(tiny("bert")), batch_of([9])
+    before = logits(model, batch)
+    for parameter in model.parameters():
+        parameter.data.mul_(0.5)
+    after = logits(model, batch)
+    assert not torch.allclose(before, after, atol=1e-2)
+    torch.testing.assert_close(after, logits(unpack(model), batch), atol=1e-5, rtol=0)
+
+
+def test_merging_an_adapter_into_packed_weights_does_not_change_the_answer():
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(0)
+    targets = LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"], init_lora_weights=False)
+    model, batch = pack(get_peft_model(tiny("bert"), targets).eval()), batch_of([9, 5])
+    before = logits(model, batch)
+    model.merge_adapter()
+    torch.testing.assert_close(logits(model, batch), before, atol=1e-4, rtol=0)
+    model.unmerge_adapter()
+    torch.testing.assert_close(logits(model, batch), before, atol=1e-4, rtol=0)
+
+
+def test_a_forward_that_somebody_else_set_is_neither_packed_nor_taken_off():
+    model, batch, calls = tiny("bert"), batch_of([9]), []
+    dense = model.bert.encoder.layer[0].intermediate.dense
+    own = type(dense).forward
+    dense.forward = lambda rows: (calls.append(1), own(dense, rows))[1]
+    logits(pack(model), batch)
+    logits(unpack(model), batch)
+    assert len(calls) == 2
+
+
 def test_a_packed_model_can_still_be_trained_copied_and_pickled():
     model, batch = pack(powerbert.apply(tiny("bert"), RELATIVE)), batch_of([9, 5])
     answer = logits(model, batch)

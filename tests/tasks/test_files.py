@@ -9,7 +9,6 @@ import json
 import tempfile
 from pathlib import Path
 
-import datasets
 import pandas
 import pytest
 from hypothesis import given
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 
 from powerbert.errors import DataError
 from powerbert.tasks.files import has_pairs
-from powerbert.tasks.readers import read_split, read_splits, stream_rows
-from powerbert.tasks.registry import find_task, own_task
+from powerbert.tasks.readers import read_split, stream_rows
+from powerbert.tasks.registry import own_task
 
 BOM = b"\xef\xbb\xbf"
 TASK = own_task("text", label="label", labels=("no", "yes"))
@@ -72,20 +71,6 @@ def test_tsv_round_trips_and_a_quote_is_just_a_character(table, bom, end, zipped
     assert rows(read(BOM * bom + written.encode(), f"a.tsv{zipped}")) == table
 
 
-@given(tables)
-def test_parquet_and_dataset_objects_round_trip(table):
-    columns = {"text": [text for text, _ in table], "label": [label for _, label in table], "other": table}
-    frame = pandas.DataFrame(columns)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.parquet"
-        frame[["text", "label"]].to_parquet(path)
-        split = read_split(path, TASK)
-    assert rows(split) == table
-    again = read_split(split.dataset, TASK)  # the normalised form is itself readable
-    assert rows(again) == table
-    assert split.unit == "row"
-
-
 def test_what_pandas_writes_is_read(tmp_path):
     frame = pandas.DataFrame({"text": ['say "hi"', "a,b\nc", " x "], "label": pandas.Categorical([1, 0, 1])})
     frame.to_csv(tmp_path / "a.csv")  # with its index as an unnamed column
@@ -129,61 +114,6 @@ def test_the_source_is_known_and_survives_a_part(tmp_path):
     assert split.source == str(path)
     assert split.unit == "line"
     assert sorted(split.dataset["row"]) == [2, 3]
-
-
-def test_declared_classes_are_matched_by_name_not_by_index():
-    features = datasets.Features(
-        {"premise": datasets.Value("string"), "hypothesis": datasets.Value("string")}
-        | {"label": datasets.ClassLabel(names=["contradiction", "entailment", "neutral"])}
-    )
-    data = datasets.Dataset.from_dict(
-        {"premise": ["a", "b"], "hypothesis": ["c", "d"], "label": [0, 1]}, features=features
-    )
-    assert read_split(data, find_task("mnli-m")).dataset["label"] == [2, 0]
-    own = read_split(data, own_task("premise", "hypothesis")).dataset
-    assert own["label"] == [0, 1]
-    assert own.features["label"].names == ["contradiction", "entailment", "neutral"]
-
-
-def test_a_label_of_minus_one_means_none():
-    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(2)})
-    data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, -1]}, features=features)
-    with pytest.raises(DataError, match="row 2: the label is missing"):
-        read_split(data, TASK)
-    assert read_split(data, TASK, labelled=False).dataset.column_names == ["text", "row"]
-
-
-@pytest.mark.parametrize("data", [datasets.DatasetDict(), 3, None, ["a"]])
-def test_another_object_is_refused(data):
-    with pytest.raises(DataError, match=r"a split is a path or a datasets\.Dataset"):
-        read_split(data, TASK)
-
-
-def test_declared_classes_with_odd_names_are_found_again_in_dev():
-    features = datasets.Features(
-        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["1.0", "0.5", "Yes", "yes"])}
-    )
-    data = datasets.Dataset.from_dict({"text": list("abcd"), "label": [0, 1, 2, 3]}, features=features)
-    task, splits = read_splits({"train": data, "dev": data.select([3, 1, 2])}, own_task("text"))
-    assert task.labels == ("1.0", "0.5", "Yes", "yes")
-    assert splits["dev"].dataset["label"] == [3, 1, 2]
-
-
-def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
-    data = datasets.Dataset.from_dict({"review": ["a"], "stars": [1]})
-    data.to_parquet(tmp_path / "a.parquet")
-    for source in (data, tmp_path / "a.parquet"):
-        with pytest.raises(DataError, match="no column 'text'; the columns are 'review', 'stars'"):
-            read_split(source, TASK)
-    pandas.DataFrame({"text": [], "label": []}).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="no rows"):
-        read_split(tmp_path / "b.parquet", TASK)
-    data.rename_columns({"review": "text", "stars": "label"}).select([0]).to_parquet(tmp_path / "c.parquet")
-    with pytest.raises(DataError, match=r"c\.parquet, row 1: the label is unknown; got 1"):
-        read_split(
-            tmp_path / "c.parquet",
-            own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]),
-        )
 
 
 @given(st.lists(lines, min_size=1, max_size=8), st.booleans(), st.sampled_from(["\n", "\r\n"]))

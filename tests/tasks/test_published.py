@@ -1,17 +1,15 @@
-"""The layouts that GLUE, aclImdb and RACE are published in, in miniature; the hub; own tasks."""
+"""The layouts that GLUE, aclImdb and RACE are published in, in miniature."""
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import datasets
 import pytest
 
 from powerbert.errors import DataError
-from powerbert.tasks import tables
-from powerbert.tasks.readers import read_split, read_splits, task_data
-from powerbert.tasks.registry import find_task, own_task
+from powerbert.tasks.readers import read_split, task_data
+from powerbert.tasks.registry import find_task
 
 MNLI_HEAD = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse "
 MNLI_HEAD = (MNLI_HEAD + "sentence2_parse sentence1 sentence2 label1").split()
@@ -250,70 +248,6 @@ def test_a_folder_without_the_task_or_with_two_files_for_a_split(tmp_path):
         task_data(tmp_path / "none", task)
     with pytest.raises(DataError, match="unknown split"):
         task_data(tmp_path, task, ["devel"])
-
-
-def test_own_classes_come_from_the_training_data_in_order(tmp_path):
-    def task_and_labels(train, dev):
-        for name, labels in {"train": train, "dev": dev}.items():
-            lines = "".join(json.dumps({"t": f"text {i}", "y": y}) + "\n" for i, y in enumerate(labels))
-            (tmp_path / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-        task, data = read_splits(
-            {"dev": tmp_path / "dev.jsonl.gz", "train": tmp_path / "train.jsonl.gz"}, own_task("t", label="y")
-        )
-        assert list(data) == ["dev", "train"]
-        assert data["dev"].dataset.features["label"].names == list(task.labels)
-        return task.labels, list(data["train"].dataset["label"]), list(data["dev"].dataset["label"])
-
-    assert task_and_labels(["b", "a", " b"], ["b"]) == (("a", "b"), [1, 0, 1], [1])
-    assert task_and_labels([10, 9, 2.0], ["9", "2.0"]) == (("2", "9", "10"), [2, 1, 0], [1, 0])
-    assert task_and_labels([True, False], [False]) == (("False", "True"), [1, 0], [0])
-    assert task_and_labels(["2", "x"], [2]) == (("2", "x"), [0, 1], [0])
-    with pytest.raises(DataError, match=r"dev\.jsonl\.gz, line 1: the label is unknown; got 0"):
-        task_and_labels(["no", "yes"], [0])  # an index means nothing where the names were discovered
-
-
-def test_labels_may_be_indices_numbers_names_or_aliases():
-    def labels(values, name):
-        data = datasets.Dataset.from_dict({"text": ["x"] * len(values), "label": values})
-        return list(read_split(data, find_task(name)).dataset["label"])
-
-    assert labels([0, 1], "imdb") == labels([0.0, 1.0], "imdb") == labels(["0", "1.0"], "imdb") == [0, 1]
-    assert labels(["Negative", "pos"], "imdb") == [0, 1]
-    assert labels([False, True], "imdb") == [0, 1]
-    model = own_task("text", labels=("1", "2", "3"))
-    data = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [1, 3]})
-    assert list(read_split(data, model).dataset["label"]) == [0, 2]  # named 1 and 3, not indices 1 and 3
-
-
-def test_a_hub_name_is_loaded_with_configuration_and_split(monkeypatch):
-    asked = []
-
-    def load_dataset(name, configuration, split):
-        asked.append((name, configuration, split))
-        return datasets.Dataset.from_dict({"sentence": ["a", "b"], "label": [0, 1]})
-
-    monkeypatch.setattr(tables, "load_dataset", load_dataset)
-    split = read_split("hub:nyu-mll/glue:sst2@validation", find_task("sst-2"))
-    assert split.source == "hub:nyu-mll/glue:sst2@validation"
-    task_data("hub", find_task("sst-2"))
-    read_split("hub:me/mine", own_task("sentence"))
-    assert asked == [
-        ("nyu-mll/glue", "sst2", "validation"),
-        ("nyu-mll/glue", "sst2", "train"),
-        ("nyu-mll/glue", "sst2", "validation"),
-        ("me/mine", None, "train"),
-    ]
-
-
-def test_offline_a_hub_name_gives_one_clear_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
-    with pytest.raises(DataError) as error:
-        read_split("hub:stanfordnlp/imdb", find_task("imdb"))
-    assert "hub:stanfordnlp/imdb cannot be loaded from the Hugging Face hub" in str(error.value)
-    assert "HF_HUB_OFFLINE is set; unset it or give local files" in str(error.value)
-    assert "\n" not in str(error.value)
-    with pytest.raises(DataError, match="not a dataset of the hub"):
-        read_split("hub:../imdb", find_task("imdb"))
 
 
 def test_a_dataset_dict_is_taken_by_the_hubs_split_names():

@@ -26,7 +26,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
-from powerbert.training.objectives import answer_distance
+from powerbert.training.teacher import answer_distance
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,41 @@ def test_steps_out_of_order_are_refused_in_one_line(steps, tmp_path):
     with pytest.raises(PowerBertError, match="search first"):
         retrain(steps / "one", data, tmp_path / "b")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_changed_under_its_name_is_another_run(steps, tmp_path):
+    """A run is complete, or goes on, only from the very weights that it began with; its teacher's too."""
+    data, options = small_data(), RetrainOptions(epochs=1, batch_size=8, accumulation=1)
+    one, two = (Path(shutil.copytree(steps / name, tmp_path / name)) for name in ("one", "two"))
+    retrain(two, data, tmp_path / "three", options, teacher=one)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+    for folder, named in ((one, "other teacher_digest"), (two, "other model_digest")):
+        model, tokenizer = powerbert.load(folder)
+        with torch.no_grad():
+            model.classifier.bias.add_(1)
+        original = Path(shutil.copytree(folder, tmp_path / "original"))
+        powerbert.save(model, tokenizer, folder, extra={"run.json": (folder / "run.json").read_bytes()})
+        with pytest.raises(PowerBertError, match=named):
+            retrain(two, data, tmp_path / "three", options, teacher=one)
+        shutil.rmtree(folder)
+        original.rename(folder)
+    assert retrain(two, data, tmp_path / "three", options, teacher=one).skipped
+
+
+def test_a_folder_of_the_users_where_a_run_would_work_is_not_deleted(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(PowerBertError, match=r"one\.partial is not empty"):
+        finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(epochs=1))
+    assert [path.name for path in (tmp_path / "one.partial").iterdir()] == ["notes.txt"]
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_run_that_was_killed_before_its_record_was_whole_begins_anew(steps, tmp_path):
+    (tmp_path / "one.partial").mkdir()
+    (tmp_path / "one.partial" / "run.json").write_text('{"settings": {"st')
+    finetune(steps / "pretrained", small_data(), tmp_path / "one", Options(**FAST))
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
 def test_the_users_files_are_not_overwritten(steps, tmp_path):
@@ -188,7 +223,7 @@ def test_a_one_label_head_that_does_not_say_what_it_is_learns_from_its_teacher(t
         seen.append(float(((logits - answers) ** 2).mean().detach()))
         return answer_distance(logits, answers, task, temperature)
 
-    monkeypatch.setattr("powerbert.training.objectives.answer_distance", spy)
+    monkeypatch.setattr("powerbert.training.teacher.answer_distance", spy)
     rows = Dataset.from_list([{"text": f"the film {i}", "label": float(i % 5)} for i in range(16)])
     task, splits = read_splits({"train": rows, "dev": rows}, own_task("text", kind="regression"))
     model = tiny("bert", num_labels=1)

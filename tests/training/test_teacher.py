@@ -1,13 +1,18 @@
-"""The teacher's answers as a column of the training data."""
+"""The teacher's answers as a column of the training data, and the distances that a model learns from."""
 
+import pytest
 import torch
-from models import tiny
+from models import batch_of, tiny
 from runs import small_data
 from texts import tokenizer_for
 
 from powerbert.tasks.encoding import encode_split
+from powerbert.tasks.registry import find_task
 from powerbert.text.batches import Collator
-from powerbert.training.teacher import with_answers
+from powerbert.training import RetrainOptions
+from powerbert.training.teacher import Distillation, answer_distance, with_answers, without_labels
+
+CLASSES, NUMBER, CHOICES = (find_task(name) for name in ("SST-2", "STS-B", "RACE"))
 
 
 def test_each_row_carries_the_teachers_own_answer_and_cls_vector_whatever_batch_it_was_asked_in():
@@ -24,3 +29,35 @@ def test_each_row_carries_the_teachers_own_answer_and_cls_vector_whatever_batch_
         torch.testing.assert_close(taught, torch.cat([logits, vector], dim=1), atol=1e-5, rtol=1e-4)
     alone = with_answers(encoded, teacher, tokenizer, vectors=False)
     assert len(alone[0]["teacher"]) == teacher.config.num_labels
+
+
+def test_distillation_from_itself_pulls_nowhere_and_reads_the_cls_vector():
+    student = tiny("bert")
+    batch = batch_of([15, 9]) | {"labels": torch.tensor([0, 1])}
+    with torch.no_grad():  # what the same weights answer, and their final CLS vectors
+        answers = student(**batch).logits, student.bert(**without_labels(batch))[0][:, 0]
+    taught = batch | {"teacher": torch.cat(answers, dim=1)}
+    whole = Distillation(student, CLASSES, RetrainOptions(distillation=1.0, hidden_weight=1.0))
+    assert float(whole(student, taught, student(**batch), 0).detach()) == pytest.approx(0.0, abs=1e-5)
+    with torch.no_grad():
+        student.bert.encoder.layer[3].output.dense.weight.mul_(2)
+    assert float(whole(student, taught, student(**batch), 0).detach()) > 1e-3
+
+
+def test_the_distance_of_answers_is_kl_or_squared_error():
+    logits, answers = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    p, q = answers.softmax(-1), logits.softmax(-1)
+    for task in (CLASSES, CHOICES):
+        found = answer_distance(logits, answers, task, 1.0)
+        assert float(found) == pytest.approx(float((p * (p / q).log()).sum()))
+    assert float(answer_distance(logits, answers, NUMBER, 1.0)) == 1.0
+
+
+def test_a_one_label_head_is_distilled_before_it_says_what_it_is():
+    student = tiny("bert", num_labels=1)
+    assert student.config.problem_type is None  # the first forward pass with labels sets it
+    objective = Distillation(student, NUMBER, RetrainOptions(distillation=1.0))
+    taught = batch_of([15, 9]) | {"labels": torch.tensor([1.0, 2.0]), "teacher": torch.full((2, 1), 9.0)}
+    outputs = student(**without_labels(taught) | {"labels": taught["labels"]})
+    expected = ((outputs.logits - 9.0) ** 2).mean()  # the oracle: squared error
+    torch.testing.assert_close(objective(student, taught, outputs, 0), expected)

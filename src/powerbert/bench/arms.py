@@ -15,13 +15,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from powerbert.engines.answers import tokenise_for
-from powerbert.engines.engine import Answer, Batch, Engine
+from powerbert.engines.engine import Answer, Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace
 from powerbert.export.write import export
 from powerbert.modeling.apply import encoders_of, remove, retention_of, unpad, word_vectors
-from powerbert.modeling.limits import limits_of
+from powerbert.modeling.limits import Batch, limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
 from powerbert.text.batches import collate, length_order
@@ -31,7 +31,7 @@ STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-SCALING_TEXTS = 64
+SCALING_TEXTS = 16
 """Texts from which int8 takes its scales; speed does not depend on them."""
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""

@@ -24,6 +24,7 @@ from powerbert.errors import DataError, ModelFolderError, PowerBertError, Unsupp
 from powerbert.modeling.apply import apply
 from powerbert.modeling.limits import CHOICE
 from powerbert.tasks.files import file_format, has_pairs
+from powerbert.tasks.labels import same_labels
 from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split, Task
@@ -97,7 +98,8 @@ def _answers(engine: Engine, task: Task) -> bool:
     choice = isinstance(engine, TorchEngine) and type(engine.model).__name__.endswith(CHOICE)
     if task.kind != "classification":
         return choice if task.kind == "multiple-choice" else not choice and len(engine.labels) == 1
-    return not choice and [engine.labels[i] for i in sorted(engine.labels)] == list(task.labels or ())
+    own = [engine.labels[i] for i in sorted(engine.labels)]
+    return not choice and same_labels(own, task.labels or ())
 
 
 def is_task_folder(data: str, columns: Columns) -> bool:

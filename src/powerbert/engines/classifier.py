@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from tqdm import tqdm
 
 from powerbert.engines.answers import FIRST, WINDOW, answer_rows, tokenise_for, windows
-from powerbert.engines.auto import Choice
+from powerbert.engines.auto import AutoEngine, Choice, open_auto
 from powerbert.engines.engine import Engine
+from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
 from powerbert.text.answers import Label, function_of, ranked, scores
 from powerbert.text.tokenise import Text
@@ -101,6 +103,24 @@ class Classifier:
             if any(flags):
                 others = f" (as have {sum(flags) - 1} others)" if sum(flags) > 1 else ""
                 logger.warning("text %d has %s%s", first + flags.index(True), what, others)
+
+
+def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = None) -> Classifier:
+    """Load a saved or exported classifier: pipeline(folder)("some text") gives [{"label", "score"}].
+
+    engine: "torch" runs a saved folder; "onnx" and "openvino" run what was exported to them. "auto" opens an
+        exported folder with its own engine; a saved one it opens in every engine that is installed, with and
+        without elimination, and takes the fastest. That takes some seconds per encoder.
+    precision: by default the folder's own: fp32 unless it was exported otherwise.
+    """
+    folder = Path(folder)
+    if not isinstance(engine, str) or engine not in (AutoEngine.name, *ENGINES):
+        known = ", ".join((AutoEngine.name, *ENGINES))
+        raise PowerBertError("unknown engine", got=engine, rule=f"one of {known}")
+    opened = (
+        open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
+    )
+    return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)
 
 
 def _text(item: object, number: int) -> Text:

@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
-from powerbert.engines.engine import Answer, Engine, require, retained_of
-from powerbert.errors import one_line
-from powerbert.export.exported import EXPORT_AGAIN, Exported, check_graph, read_for
+from powerbert.engines.engine import Answer, Engine, retained_of
+from powerbert.errors import one_line, require
+from powerbert.export.exported import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
 from powerbert.text.batches import Integers
 
-GRAPH = "model.onnx"
+GRAPH = GRAPHS["onnx"]
 
 
 class OnnxEngine(Engine):
     """fp32, or int8 with a scale for each word-vector as it comes."""
 
     name = "onnx"
-    precisions = ("fp32", "int8")
+    precisions = PRECISIONS["onnx"]
 
     def __init__(self, session: Any, exported: Exported, tokenizer: Any) -> None:
         self.session, self.tokenizer = session, tokenizer
@@ -45,8 +46,8 @@ class OnnxEngine(Engine):
         check_graph(folder, {given.name for given in session.get_inputs()}, exported.limits)
         return cls(session, exported, tokenizer)
 
+    @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
-        """Run the graph."""
         wanted = self.outputs if retained else [LOGITS]
         outputs = dict(zip(wanted, self.session.run(wanted, inputs), strict=True))
         logits = np.asarray(outputs.pop(LOGITS), dtype=np.float32)

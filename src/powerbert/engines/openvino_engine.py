@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
-from powerbert.engines.engine import Answer, Engine, require, retained_of
-from powerbert.errors import one_line
-from powerbert.export.exported import EXPORT_AGAIN, Exported, check_graph, read_for
+from powerbert.engines.engine import Answer, Engine, retained_of
+from powerbert.errors import one_line, require
+from powerbert.export.exported import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, check_graph, read_for
 from powerbert.export.graph import LOGITS
 from powerbert.text.batches import Integers
 
-GRAPH, WEIGHTS = "model.xml", "model.bin"
+GRAPH = GRAPHS["openvino"]
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
 """What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it."""
 
@@ -34,14 +35,15 @@ class OpenVinoEngine(Engine):
     """fp32, int8 calibrated on the user's own text, or bf16 from the same file as fp32."""
 
     name = "openvino"
-    precisions = ("fp32", "int8", "bf16")
+    precisions = PRECISIONS["openvino"]
 
     def __init__(self, compile_graph: Compile, exported: Exported, tokenizer: Any) -> None:
         self._compile, self.tokenizer = compile_graph, tokenizer
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
         self.problem_type, self.retention = exported.problem_type, exported.retention
         self.encoders = exported.encoders
-        self.request = compile_graph(False).create_infer_request()
+        self._lock, self._compiled = Lock(), {False: compile_graph(False)}
+        self._free: dict[bool, list[Any]] = {False: [], True: []}
 
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
@@ -66,19 +68,28 @@ class OpenVinoEngine(Engine):
             check_graph(folder, {given.any_name for given in graph.inputs}, exported.limits)
             return cls(compile_graph, exported, tokenizer)
 
+    @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
-        """Run the graph."""
-        if not retained:
-            return Answer(np.asarray(self.request.infer(inputs)[LOGITS], dtype=np.float32), None)
-        found = self._telling.infer(inputs)
-        outputs = {key.any_name: rows for key, rows in found.items()}
+        with self._request(retained) as request:
+            outputs = {key.any_name: rows for key, rows in request.infer(inputs).items()}
         logits = np.asarray(outputs.pop(LOGITS), dtype=np.float32)
-        return Answer(logits, retained_of(outputs, len(logits)))
+        return Answer(logits, retained_of(outputs, len(logits)) if retained else None)
 
-    @cached_property
-    def _telling(self) -> Any:
-        """The graph that also tells what was retained: compiled when somebody asks, for it runs longer."""
-        return self._compile(True).create_infer_request()
+    @contextmanager
+    def _request(self, retained: bool) -> Iterator[Any]:
+        """A request that nobody else runs: there are as many as there were calls at the same time.
+
+        The graph that also tells what was retained is compiled when somebody asks, for it runs longer.
+        """
+        with self._lock:
+            if retained not in self._compiled:
+                self._compiled[retained] = self._compile(retained)
+            free = self._free[retained]
+            request = free.pop() if free else self._compiled[retained].create_infer_request()
+        try:
+            yield request
+        finally:
+            free.append(request)
 
 
 @contextmanager

@@ -28,6 +28,9 @@ from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import elimination_in, elimination_to_json
 from powerbert.retention import RetentionConfiguration
 
+GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
+"""The file that each engine reads."""
+PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 EXPORT_AGAIN = "export the model again"
 
 
@@ -125,7 +128,8 @@ def _configured(folder: Path) -> tuple[str | None, int]:
     read_config(folder)  # refuses what from_pretrained would follow
     with silenced(), one_line(f"{folder / CONFIG} cannot be read", EXPORT_AGAIN):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    return config.problem_type, int(config.num_hidden_layers)
+    # ALBERT may run several layers where its configuration counts one.
+    return config.problem_type, config.num_hidden_layers * getattr(config, "inner_group_num", 1)
 
 
 def read_for(

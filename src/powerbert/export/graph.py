@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from powerbert.engines.engine import require
-from powerbert.errors import ExportError, UnsupportedModelError, one_line
+from powerbert.errors import ExportError, UnsupportedModelError, one_line, require
 from powerbert.folders.safe import silenced
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.limits import Limits, eliminates

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from powerbert.engines.engine import require
+from powerbert.errors import require
 from powerbert.text.batches import Integers
 
 _RUNTIME = "com.microsoft"

@@ -12,22 +12,15 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Engine, check, require
-from powerbert.engines.onnx_engine import GRAPH as ONNX_GRAPH
-from powerbert.engines.onnx_engine import OnnxEngine
-from powerbert.engines.openvino_engine import GRAPH as OPENVINO_GRAPH
-from powerbert.engines.openvino_engine import OpenVinoEngine
-from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.export.exported import Exported, check_exportable, write_exported
+from powerbert.errors import PowerBertError, UnsupportedModelError, require
+from powerbert.export.exported import GRAPHS, PRECISIONS, Exported, check_exportable, write_exported
 from powerbert.export.graph import trace
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
 from powerbert.modeling.apply import encoders_of, retention_of
-from powerbert.modeling.limits import Limits, check_classifier, limits_of
+from powerbert.modeling.limits import Limits, check_batch, check_classifier, limits_of
 from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
-
-TARGETS: dict[str, type[Engine]] = {engine.name: engine for engine in (OnnxEngine, OpenVinoEngine)}
 
 logger = logging.getLogger(__name__)
 
@@ -74,9 +67,9 @@ def export(
     def write_graph(target: Path) -> None:
         traced = trace(model, limits) if program is None else program
         if to == "onnx":
-            _write_onnx(traced, target / ONNX_GRAPH, precision)
+            _write_onnx(traced, target / GRAPHS["onnx"], precision)
         else:
-            _write_openvino(traced, target / OPENVINO_GRAPH, precision, batches)
+            _write_openvino(traced, target / GRAPHS["openvino"], precision, batches)
 
     write_exported(folder, model, tokenizer, about, write_graph)
     logger.info("%s: exported to %s, %s", folder, to, precision)
@@ -84,16 +77,16 @@ def export(
 
 def needs_scales(to: str, precision: str) -> bool:
     """Whether an export takes scales from calibration texts."""
-    return (to, precision) == (OpenVinoEngine.name, "int8")
+    return (to, precision) == ("openvino", "int8")
 
 
 def check_target(to: str, precision: str) -> None:
     """Refuse an engine that nothing is exported to, and a precision that it does not have."""
-    if not isinstance(to, str) or to not in TARGETS:
+    if not isinstance(to, str) or to not in PRECISIONS:
         raise PowerBertError(
-            "a model cannot be exported to this", got=to, rule="one of " + ", ".join(TARGETS)
+            "a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS)
         )
-    known = TARGETS[to].precisions
+    known = PRECISIONS[to]
     if precision not in known:
         raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
 
@@ -113,9 +106,9 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
     openvino = require("openvino", "openvino")
     prepare_openvino()  # quantising runs the graph
     with TemporaryDirectory() as temporary:
-        _write_onnx(program, Path(temporary) / ONNX_GRAPH, "fp32")
+        _write_onnx(program, Path(temporary) / GRAPHS["onnx"], "fp32")
         graph = openvino.Core().read_model(
-            str(Path(temporary) / ONNX_GRAPH)
+            str(Path(temporary) / GRAPHS["onnx"])
         )  # convert_model reports to Intel
         if precision == "int8":
             graph = quantise_openvino(graph, batches)
@@ -128,7 +121,7 @@ def _batches(
     """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
     tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
     for row in tokenise(tokenizer, texts, limits.longest, limits.inputs).rows:
-        yield check(collate([row], None), limits)
+        yield check_batch(collate([row], None), limits)
 
 
 def _check_weights(model: Any) -> None:

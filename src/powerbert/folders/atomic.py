@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 
-from powerbert.errors import ModelFolderError, one_line
+from powerbert.errors import one_line
 
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
@@ -59,15 +59,7 @@ def whole_file(path: str | Path) -> Iterator[TextIOWrapper]:
         staging.unlink(missing_ok=True)
 
 
-def check_empty(folder: Path) -> None:
-    """Refuse to replace anything: the folder is not there, or is empty."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ModelFolderError(f"{folder} exists", rule="nothing is replaced", remedy="give another folder")
-
-
-def write_folder(
-    folder: str | Path, write: Callable[[Path], None], check: Callable[[Path], None] = check_empty
-) -> None:
+def write_folder(folder: str | Path, write: Callable[[Path], None], check: Callable[[Path], None]) -> None:
     """Let `write` fill a staging folder, then put it in place whole; a failure leaves what was there.
 
     check: refuses a folder that must not be replaced; asked before anything is written, and at the end.
@@ -81,18 +73,11 @@ def write_folder(
             target.parent.mkdir(parents=True, exist_ok=True)
             staging.mkdir()
         write(staging)
-        sync_all(staging)
         check(target)  # writing took time: somebody may have used it
         with one_line(*failure):
             swap(staging, target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def sync_all(folder: Path) -> None:
-    """Have the disk hold a folder with all that is in it."""
-    for path in (*folder.rglob("*"), folder):
-        sync(path)
 
 
 def sync(path: Path) -> None:
@@ -109,11 +94,13 @@ def sync(path: Path) -> None:
 
 
 def swap(staging: Path, target: Path) -> None:
-    """Put a staging folder into its place; what was there is deleted afterwards.
+    """Sync a staging folder and put it into its place; what was there is deleted afterwards.
 
     A kill leaves one of the two under the name, if the file system can exchange names (on Linux nearly all).
     Elsewhere it may come between two renames: then the old folder is beside, hidden, with the suffix .old.
     """
+    for path in (*staging.rglob("*"), staging):
+        sync(path)
     if not target.exists():
         staging.rename(target)
     elif not _exchange(staging, target):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 QUICK = 0.25
 """Seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice."""
 
+Name = TypeVar("Name", bound=Hashable)
 Rounds = Callable[[Sequence[int]], Iterable[int]]
 """What shows a person how far the rounds are."""
 
@@ -37,31 +39,32 @@ class Timing:
 
 
 def interleave(
-    arms: Mapping[str, Callable[[], object]],
+    arms: Mapping[Name, Callable[[], object]],
     rounds: int,
     *,
     seed: int = 0,
     progress: Rounds = list,
-) -> dict[str, Timing]:
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[Name, Timing]:
     """Run every arm once per round, in an order drawn anew; one more round at the start is not counted."""
     timings = {name: Timing() for name in arms}
     draw = random.Random(seed)
     for turn in progress(range(rounds + 1)):
         for name in draw.sample(list(arms), len(arms)):
-            wall, cpu = _seconds(arms[name])
+            wall, cpu = _seconds(arms[name], clock)
             if wall < QUICK:
-                wall, cpu = _seconds(arms[name])
+                wall, cpu = _seconds(arms[name], clock)
             if turn > 0:
                 timings[name].wall.append(wall)
                 timings[name].cpu.append(cpu)
     return timings
 
 
-def _seconds(work: Callable[[], object]) -> tuple[float, float]:
+def _seconds(work: Callable[[], object], clock: Callable[[], float]) -> tuple[float, float]:
     """Wall time and CPU time of one run."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = clock(), time.process_time()
     work()
-    return time.perf_counter() - wall, time.process_time() - cpu
+    return clock() - wall, time.process_time() - cpu
 
 
 def p95(seconds: Sequence[float]) -> float:

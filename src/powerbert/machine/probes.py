@@ -144,7 +144,8 @@ def _openvino(precision: str) -> Callable[[Floats, Floats], Product]:
         given = ops.parameter([-1, INNER], np.float32, name="rows")
         left, right = given, ops.constant(weights)
         if precision == "int8":
-            left, right = _quantised(ops, left, rows, 256), _quantised(ops, right, weights, 255)
+            left = _quantised(ops, left, rows, 256)
+            right = _quantised(ops, right, 2 * weights, 255)  # 7 of the 8 bits, as exports have them
         model = openvino.Model([ops.matmul(left, right, False, False)], [given], "layer")
         hint = "bf16" if precision == "bf16" else "f32"
         options = {

@@ -257,7 +257,7 @@ def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
 
 
 def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
-    """Write the file whole; where that cannot be done, the next process probes again."""
+    """Where it cannot be written, the next process probes again."""
     file = _cache_file()
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -14,14 +14,13 @@ import torch
 from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from powerbert.elimination.extract import extract
+from powerbert.elimination.extract import extract, restore
 from powerbert.errors import UnsupportedModelError
 from powerbert.modeling import ops
-from powerbert.modeling.encoder import Elimination, encode
+from powerbert.modeling.encoder import encode
 from powerbert.modeling.families.base import Inputs
 from powerbert.modeling.layout import CELLS, Packed, Padded
-from powerbert.modeling.record import Recorder
-from powerbert.modeling.retain import Extract, PapersOrder, SoftExtract
+from powerbert.modeling.retain import Elimination, Extract, PapersOrder, SoftExtract
 from powerbert.modeling.schedule import cls_stage
 
 ATTRIBUTE = "_powerbert_elimination"
@@ -125,34 +124,73 @@ def run(
     width = hidden.shape[1]
     positions = torch.arange(width, device=hidden.device).expand(hidden.shape[:2])
     words = Padded(hidden, positions, lengths, padded, [])
-    if context is None and not record_states and not record_retained and _packs(base, elimination):
+    if _packs(base, elimination, context, record_states or record_retained):
         cells = sys.maxsize if elimination.static else CELLS // base.config.num_attention_heads
-        packed = encode(elimination, base, None, Packed.of(words, elimination.retention, cells), None)
-        return arranged, Encoded(packed.cls(), [], [])
+        final = encode(elimination, base, None, Packed.of(words, elimination.retention, cells), None)
+        return arranged, Encoded(final.cls(), [], [])
     words.stages.extend(ops.plan(elimination.retention, lengths, width))
     cls_only = elimination.cls_only and not record_states
     if cls_only and not isinstance(elimination.retain, PapersOrder):
         words.stages[-1] = cls_stage(lengths)
     recorder = Recorder(words, whole=not cls_only, states=record_states, retained=record_retained)
     final = encode(elimination, base, context, words, recorder)
-    return arranged, Encoded(
-        final.cls() if cls_only else recorder.restored(), recorder.states, recorder.retained
-    )
+    whole = final.cls() if cls_only else recorder.restored()
+    return arranged, Encoded(whole, recorder.states, recorder.retained)
 
 
-def _packs(base: Any, elimination: Elimination) -> bool:
+def _packs(base: Any, elimination: Elimination, context: Any, recording: bool) -> bool:
     """Whether the rows of a batch are packed: in eager inference, for a head that reads nothing but CLS.
 
-    Not where PAD has a vote, nor where every row is wanted: in soft-extract and in the paper's order.
+    Not where positions matter outside the embeddings, where PAD has a vote, or where every row is wanted:
+    to record, in soft-extract and in the paper's order.
     """
     return (
         elimination.packed is not False
         and elimination.cls_only
         and type(elimination.retain) is Extract
         and not elimination.scoring.padded_queries_vote
+        and context is None
+        and not recording
         and not base.training
         and not ops.is_traced()
     )
+
+
+class Recorder:
+    """Sees the word-vectors after the embeddings and after each encoder.
+
+    An eliminated word-vector keeps the last state it had, the output of the last encoder that retained it,
+    and is put back at its own position.
+    """
+
+    def __init__(self, words: Padded, *, whole: bool, states: bool, retained: bool) -> None:
+        self.words = words
+        self.canvas = words.hidden if whole or states else None  # (batch, length, hidden)
+        self.states = [words.hidden] if states else []  # after the embeddings and each encoder, whole length
+        self.retained: list[tuple[Tensor, Tensor]] = []  # positions and lengths after each encoder
+        self.wants = states, retained
+
+    def __call__(self, words: Padded) -> None:
+        """Take the word-vectors after the next encoder."""
+        if self.canvas is not None and words.positions is not self.words.positions:
+            self.canvas = self.restored()  # with the last state of those that were eliminated just now
+        self.words = words
+        states, retained = self.wants
+        if states:
+            self.states.append(self.restored())
+        if retained:
+            self.retained.append((words.positions, words.lengths))
+
+    def restored(self) -> Tensor:
+        """Every word-vector with its last state: (batch, length, hidden)."""
+        words, canvas = self.words, self.canvas
+        assert canvas is not None
+        if not words.padded and words.positions.shape[1] == canvas.shape[1]:
+            return words.hidden
+        real = torch.ones_like(words.positions, dtype=torch.bool)
+        if words.padded:
+            real = torch.arange(real.shape[1], device=real.device) < words.lengths[:, None]
+        return restore(canvas, words.hidden, words.positions, real)
 
 
 def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:

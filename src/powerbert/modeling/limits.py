@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from powerbert.errors import UnsupportedModelError
+from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of, retention_of
 from powerbert.modeling.families.registry import family_of
+from powerbert.text.batches import Integers
 
 SEQUENCE, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 RUN = "run.json"
 """The record that training leaves in a model folder."""
+
+
+Batch = Mapping[str, Any]
+"""`input_ids`, `attention_mask` and perhaps `token_type_ids`: (batch, length), arrays or CPU tensors."""
 
 
 class Limits(NamedTuple):
@@ -77,3 +84,44 @@ def check_classifier(model: Any, *heads: str) -> None:
             got=type(model).__name__,
             remedy="fine-tune the model first, or call the model itself",
         )
+
+
+def check_batch(batch: Batch, limits: Limits) -> dict[str, Integers]:
+    """Bring a batch to the inputs of a model; a graph would read out of bounds where this refuses."""
+    inputs = {name: _integers(name, batch[name]) for name in limits.inputs if name in batch}
+    words = inputs.get("input_ids")
+    if words is None or "attention_mask" not in inputs:
+        raise PowerBertError(
+            "a batch has input_ids and attention_mask", got=sorted(batch), remedy="use the tokenizer's output"
+        )
+    if len({rows.shape for rows in inputs.values()}) > 1 or words.ndim != 2 or words.size == 0:
+        shapes = {name: rows.shape for name, rows in inputs.items()}
+        raise PowerBertError("a batch is not rectangular", got=shapes, rule="each is (batch, length)")
+    if "token_type_ids" in limits.inputs:
+        inputs.setdefault("token_type_ids", np.zeros_like(words))
+    inputs = _cut(inputs)
+    if inputs["input_ids"].shape[1] > limits.longest:
+        raise PowerBertError(
+            "an input is longer than the model reads",
+            got=inputs["input_ids"].shape[1],
+            rule=f"at most {limits.longest} words",
+            remedy="truncate it when tokenising",
+        )
+    for name, most in (("input_ids", limits.vocabulary), ("token_type_ids", limits.types)):
+        if name in inputs and not 0 <= inputs[name].min() <= inputs[name].max() < most:
+            raise PowerBertError(f"{name} are out of range", rule=f"from 0 to {most - 1}")
+    return inputs
+
+
+def _integers(name: str, rows: Any) -> Integers:
+    found = np.asarray(rows)
+    if found.dtype.kind not in "biu":
+        raise PowerBertError(f"{name} are not whole numbers", got=str(found.dtype))
+    return found.astype(np.int64, copy=False)
+
+
+def _cut(inputs: dict[str, Integers]) -> dict[str, Integers]:
+    """Cut columns at the right end that are PAD in every input: nobody reads them."""
+    real = np.flatnonzero(inputs["attention_mask"].any(axis=0))
+    width = int(real[-1]) + 1 if real.size else 1
+    return {name: np.ascontiguousarray(rows[:, :width]) for name, rows in inputs.items()}

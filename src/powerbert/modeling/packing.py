@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
@@ -16,36 +17,44 @@ from torch.nn.functional import linear
 from powerbert.modeling import ops
 
 Model = TypeVar("Model")
+WATCHED = 8
+"""Numbers of a weight that are compared at every call, half a microsecond."""
 
 
 class PackedLinear:
     """The forward pass of one linear layer on packed weights; packs at its first call.
 
-    Falls back to the plain product wherever packing does not serve: gradients, other types and
-    devices, a graph being traced. Weights that were changed since are packed anew.
+    Falls back to the plain product wherever packing does not serve: gradients, other types and devices, a
+    graph being traced. Weights that were changed since are packed anew. Torch counts the changes of
+    optimisers, of `load_state_dict` and of operations in place, but none through `.data`, as averaging of
+    weights and PEFT's merging make them; those change a weight as a whole, and show in a few numbers of it.
+    Whoever changes single numbers through `.data` calls `pack` again.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
         self.layer = layer
         self.packed: Tensor | None = None
-        self.of: tuple[int, int] | None = None  # where the packed weights came from, and their version
+        self.watched = np.empty(0)  # a view of numbers spread over the weight
+        self.of: tuple[int, int, bytes] | None = None  # what was packed: address, version, watched numbers
 
     def __call__(self, rows: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
         weight, bias = self.layer.weight, self.layer.bias
         if (
-            ops.is_traced()
-            or torch.is_grad_enabled()
+            torch.is_grad_enabled()
             or not rows.dtype == weight.dtype == torch.float32
             or not rows.is_cpu
+            or ops.is_traced()
         ):
             return linear(rows, weight, bias)
         # Tensors made in inference mode carry no version; they cannot be trained either.
-        here = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
-        if self.packed is None or self.of != here:
-            self.packed, self.of = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None), here
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.packed, bias, "none", [], "")
-        return out
+        address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
+        if self.packed is None or self.of != (address, version, self.watched.tobytes()):
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+            numbers = weight.detach().numpy().reshape(-1)
+            self.watched = numbers[:: max(1, len(numbers) // WATCHED)]
+            self.of = address, version, self.watched.tobytes()
+        return torch.ops.mkldnn._linear_pointwise(rows, self.packed, bias, "none", [], "")
 
     def __reduce__(self) -> Any:
         """Copies and pickles pack anew: packed weights are opaque to both."""
@@ -63,9 +72,15 @@ def pack(model: Model) -> Model:
 def unpack(model: Model) -> Model:
     """Take packing off again."""
     for layer in _linear_layers(model):
-        layer.__dict__.pop("forward", None)
+        if isinstance(vars(layer).get("forward"), PackedLinear):
+            del layer.forward
     return model
 
 
 def _linear_layers(model: Any) -> list[Any]:
-    return [module for module in model.modules() if type(module) is nn.Linear]
+    """The plain ones, whose forward pass nobody has changed."""
+    return [
+        module
+        for module in model.modules()
+        if type(module) is nn.Linear and isinstance(vars(module).get("forward", None), PackedLinear | None)
+    ]

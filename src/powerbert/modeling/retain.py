@@ -1,15 +1,21 @@
-"""Ways to retain word-vectors: extract, the same in the paper's order, and soft-extract."""
+"""What `apply` attaches to a model, and the ways to retain word-vectors: extract, and what stands in for it.
+
+Paper: Soft-extract Layer
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from torch import Tensor
 from typing_extensions import override
 
-from powerbert.elimination.selection import sorted_positions
+from powerbert.elimination.selection import STRATEGIES, Scoring, sorted_positions
 from powerbert.modeling import ops
+from powerbert.modeling.families.base import Family
 from powerbert.modeling.layout import Block, Padded, Words
+from powerbert.retention import RetentionConfiguration
 
 Scale = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(encoder j from 1, rows (batch, length, hidden), ranks (batch, length), lengths (batch,)) -> rows."""
@@ -50,10 +56,7 @@ class PapersOrder(Extract):
 
 
 class SoftExtract(Extract):
-    """Scale every word-vector by its rank and eliminate none, while the configuration is searched.
-
-    Paper: Soft-extract Layer
-    """
+    """Scale every word-vector by its rank and eliminate none, while the configuration is searched."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -73,3 +76,27 @@ class SoftExtract(Extract):
         assert isinstance(words, Padded)
         ranks = sorted_positions(scores, words.lengths)
         return words._replace(hidden=self.scale(j, words.hidden, ranks, words.lengths))
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """What `apply` attaches to a model."""
+
+    family: Family
+    retention: RetentionConfiguration
+    strategy: str = "attn-ws"
+    scoring: Scoring = field(default_factory=Scoring)
+    cls_only: bool = False
+    """Whether the head reads nothing but CLS."""
+    packed: bool | None = None
+    """Whether inference packs rows: None if anything can be eliminated, True also if not, False never."""
+    retain: Extract = field(default_factory=Extract)
+
+    def score(self, probabilities: Tensor | None, block: Block) -> Tensor:
+        """Scores (inputs, length) by the strategy; probabilities: (inputs, heads, length, length)."""
+        return STRATEGIES[self.strategy].score(probabilities, block.positions, block.real, self.scoring)
+
+    @property
+    def static(self) -> bool:
+        """Whether words are selected by position alone."""
+        return STRATEGIES[self.strategy].static

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of
-from powerbert.modeling.encoder import Elimination
 from powerbert.modeling.forward import run
 from powerbert.modeling.limits import longest_input
+from powerbert.modeling.retain import Elimination
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.batches import collate

@@ -8,12 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from datasets import ClassLabel
-
 from powerbert.errors import DataError
-from powerbert.tasks.task import Split, Task
-
-BATCH = 1000
+from powerbert.tasks.task import ROWS_AT_ONCE, Split, Task
 
 
 class Spread(NamedTuple):
@@ -45,7 +41,7 @@ class Findings:
         for split, rows in self.rows.items():
             parts = [f"{name} {count:,}" for name, count in self.labels.get(split, {}).items()]
             if len(parts) > 10:
-                parts = [*parts[:10], f"and {len(parts) - 10} more classes"]
+                parts[10:] = [f"and {len(parts) - 10} more classes"]
             if split in self.spread:
                 least, mean, greatest = self.spread[split]
                 parts = [f"labels from {least:g} to {greatest:g}, mean {mean:.2f}"]
@@ -84,29 +80,19 @@ def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
         if task.kind == "regression":
             spread[name] = Spread(min(values), sum(values) / len(values), max(values))
         else:
-            labels[name] = _distribution(split, values)
+            count, classes = Counter(values), split.dataset.features["label"].names
+            labels[name] = {label: count[index] for index, label in enumerate(classes)}
         if len(set(values)) == 1:
             warnings.append(_one_label(name, split, task, labels.get(name)))
-    trained: dict[bytes, _Row] | None = None
+    seen = {name: _rows(split, task) for name, split in splits.items()}
+    first = {name: {row.texts: row for row in reversed(rows)} for name, rows in seen.items()}
     for name in sorted(splits, key=lambda name: name != "train"):  # the training set first
-        rows = _rows(splits[name], task)
-        first: dict[bytes, _Row] = {}
-        for row in rows:
-            first.setdefault(row.texts, row)
-        warnings += _repetitions(name, splits[name], rows, first)
-        if name == "train":
-            trained = first
-        elif trained is not None:
-            warnings += _overlap(name, splits[name], rows, trained, splits["train"])
+        warnings += _repetitions(name, splits[name], seen[name], first[name])
+        if name != "train" and "train" in splits:
+            warnings += _overlap(name, splits[name], seen[name], first["train"], splits["train"])
     notes = tuple(f"{name}: {note}" for name, split in splits.items() for note in split.notes)
     counts = {name: len(split) for name, split in splits.items()}
     return Findings(counts, labels, spread, tuple(warnings), notes)
-
-
-def _distribution(split: Split, values: list[int]) -> dict[str, int]:
-    feature, count = split.dataset.features["label"], Counter(values)
-    names = feature.names if isinstance(feature, ClassLabel) else [str(i) for i in range(max(values) + 1)]
-    return {name: count[index] for index, name in enumerate(names)}
 
 
 def _one_label(name: str, split: Split, task: Task, labels: Mapping[str, int] | None) -> str:
@@ -114,7 +100,7 @@ def _one_label(name: str, split: Split, task: Task, labels: Mapping[str, int] | 
     only = split.dataset["label"][0]
     if labels is not None:
         only = next(name for name, count in labels.items() if count)
-    start = split.dataset["row"][0] if "row" in split.dataset.column_names else 1
+    start = split.dataset["row"][0]
     what = f"{split.source}: all {len(split):,} rows from {split.unit} {start} on are labelled {only!r}"
     if name == "train":
         kinds = "values" if task.kind == "regression" else "classes"
@@ -129,14 +115,11 @@ class _Row(NamedTuple):
 
 
 def _rows(split: Split, task: Task) -> list[_Row]:
-    names = split.dataset.column_names
     rows: list[_Row] = []
-    for batch in split.dataset.iter(batch_size=BATCH):
-        size = len(batch[names[0]])
-        numbers = batch["row"] if "row" in names else range(len(rows) + 1, len(rows) + 1 + size)
-        labels = batch["label"] if "label" in names else [None] * size
+    for batch in split.dataset.iter(batch_size=ROWS_AT_ONCE):
+        labels = batch.get("label") or [None] * len(batch["row"])
         texts = zip(*(batch[name] for name in task.columns), strict=True)
-        for parts, number, label in zip(texts, numbers, labels, strict=True):
+        for parts, number, label in zip(texts, batch["row"], labels, strict=True):
             flat = [part for text in parts for part in ([text] if isinstance(text, str) else text)]
             digest = hashlib.blake2b("\0".join(flat).encode(), digest_size=16).digest()
             rows.append(_Row(digest, number, label))

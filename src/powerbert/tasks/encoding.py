@@ -11,10 +11,9 @@ from datasets import Dataset
 
 from powerbert.errors import DataError
 from powerbert.tasks.lengths import LENGTHS
-from powerbert.tasks.task import CHOICES, Split, Task
+from powerbert.tasks.task import CHOICES, ROWS_AT_ONCE, Split, Task
 from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
-BATCH = 1000
 TYPES = dict(zip(INPUTS, (pyarrow.int32(), pyarrow.int8(), pyarrow.int8()), strict=True))
 BLANK = re.compile("_+")
 
@@ -28,7 +27,7 @@ def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> D
     used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
     choice each column holds four sequences per row and `length` is the longest.
     """
-    batches = split.dataset.iter(batch_size=BATCH)
+    batches = split.dataset.iter(batch_size=ROWS_AT_ONCE)
     tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
     return Dataset(pyarrow.concat_tables(tables))
 

@@ -70,6 +70,13 @@ def class_name(value: object) -> str:
     raise BadValueError("the label is neither text nor a number")
 
 
+def same_labels(own: Sequence[str], asked: Sequence[str]) -> bool:
+    """Whether two lists name the same classes in order; case counts only where two names differ by it."""
+    folded = [name.casefold() for name in own]
+    alike = folded == [name.casefold() for name in asked] and len({*folded}) == len(folded)
+    return alike or list(own) == list(asked)
+
+
 def discover(names: Iterable[str]) -> tuple[str, ...]:
     """The class names of a user's own training data: sorted, as numbers if they all are whole numbers."""
     found = set(names)

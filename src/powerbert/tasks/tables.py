@@ -13,9 +13,8 @@ from pyarrow import parquet
 
 from powerbert.errors import DataError
 from powerbert.tasks.files import Record, Source
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import ROWS_AT_ONCE, Task
 
-BATCH = 1000
 HUB = "hub:"
 
 
@@ -31,7 +30,7 @@ def parquet_source(path: Path, task: Task) -> Source:
 
     def batches() -> Iterator[Mapping[str, list[Any]]]:
         try:
-            for batch in file.iter_batches(batch_size=BATCH, columns=_usable(names, task)):
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=_usable(names, task)):
                 yield batch.to_pydict()
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(f"{path}: the Parquet file is damaged", got=str(error)) from error
@@ -53,7 +52,7 @@ def dataset_source(dataset: object, task: Task, name: str = "the dataset") -> So
         )
     names = tuple(dataset.column_names)
     plain = dataset.with_format(None).select_columns(_usable(names, task))
-    return _source(name, plain.iter(batch_size=BATCH), names, dataset.features, task)
+    return _source(name, plain.iter(batch_size=ROWS_AT_ONCE), names, dataset.features, task)
 
 
 def hub_source(address: str, task: Task) -> Source:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Kind = Literal["classification", "regression", "multiple-choice"]
 
 CHOICES = 4  # options of a RACE question
+ROWS_AT_ONCE = 1000  # that are taken from a dataset in one go
 METRIC_NAMES = {"classes": ("accuracy", "f1", "matthews", "macro_f1"), "numbers": ("spearman",)}
 """What is scored -> by which metrics of `metrics.py`, which is not imported for a flag's sake."""
 

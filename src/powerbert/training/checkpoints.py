@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from powerbert.folders.atomic import digest, swap, sync_all
+from powerbert.folders.atomic import digest, swap
 
 LISTING = "manifest.json"
 PREFIX = "checkpoint-"
@@ -22,7 +22,6 @@ def publish(staging: Path, final: Path) -> None:
     files = sorted(path for path in staging.rglob("*") if path.is_file())
     entries = {str(path.relative_to(staging)): [path.stat().st_size, digest(path)] for path in files}
     (staging / LISTING).write_text(json.dumps(entries, indent=1), encoding="utf-8")
-    sync_all(staging)
     swap(staging, final)  # over what an earlier run left at this step and could not use
 
 

@@ -18,6 +18,7 @@ from transformers import (
 from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
+from powerbert.tasks.labels import same_labels
 from powerbert.tasks.task import Task
 
 AUTO = {
@@ -46,9 +47,7 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
-    own, asked = list(_labels(model)), list(task.labels or ())
-    folded = [name.casefold() for name in own]
-    return own == asked or (folded == [name.casefold() for name in asked] and len({*folded}) == len(own))
+    return same_labels(_labels(model), task.labels or ())
 
 
 def model_for(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
+from powerbert.folders.lock import LOCK
 from powerbert.machine.describe import versions
 from powerbert.modeling.limits import RUN
 from powerbert.retention import RetentionConfiguration
@@ -70,8 +71,10 @@ def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
             )
     if read_run(output) is not None:
         return True
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise PowerBertError(f"{output} is not empty", remedy="choose another --output")
+    for folder in (output,) if read_run(work) else (output, work):  # work is deleted at the end
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        if folder.exists() and not names <= {LOCK, RUN}:  # which a run that was killed at once may leave
+            raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
     return False
 
 

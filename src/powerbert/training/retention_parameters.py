@@ -89,6 +89,18 @@ class RetentionParameters:
         return relative_mass(r) if self.max_length is None else mass(r)
 
 
+class ReleaseRegulariser:
+    """L + lambda * sum_j j * mass(j; r), through the gradient, as the authors' release does."""
+
+    def __init__(self, r: RetentionParameters, weight: float) -> None:
+        self.r, self.weight = r, weight
+
+    def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
+        """Add the regulariser to the task's loss."""
+        loss: Tensor = outputs["loss"] + self.weight * self.r.regulariser()
+        return loss
+
+
 class RetentionAdamW(torch.optim.AdamW):
     """AdamW for the weights and for r.
 

@@ -22,6 +22,7 @@ from datasets import Dataset
 from transformers import set_seed
 
 from powerbert.folders.lock import only_run
+from powerbert.folders.manifest import folder_digest
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
@@ -170,6 +171,7 @@ def begin(
     settings = {
         "step": step,
         "model": str(Path(model).resolve()),
+        "model_digest": folder_digest(model),
         "task": data.task.name,
         "rows": {name: len(split) for name, split in data.splits.items()},
         "data": data.digest,

@@ -25,10 +25,10 @@ from powerbert.training.callbacks import processes
 from powerbert.training.data import Data, Encoded
 from powerbert.training.evaluation import evaluate
 from powerbert.training.heads import fine_tuned
-from powerbert.training.objectives import answer_distance, without_labels
 from powerbert.training.options import AnytimeOptions
 from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.shapes import SHAPES, linear, random_configuration, scaled, work
+from powerbert.training.teacher import answer_distance, without_labels
 
 BUDGETS = (0.7, 0.5, 0.35)
 TABLE = "anytime.json"

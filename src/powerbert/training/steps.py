@@ -16,21 +16,23 @@ import logging
 from pathlib import Path
 
 from powerbert.errors import PowerBertError
+from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
+from powerbert.report.retention_picture import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.callbacks import processes
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, check_teacher, fine_tuned, model_for
-from powerbert.training.objectives import Distillation, ReleaseRegulariser
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.record import origin
-from powerbert.training.retention_parameters import RetentionParameters
+from powerbert.training.retention_parameters import ReleaseRegulariser, RetentionParameters
 from powerbert.training.runner import Folder, StepResult, begin
-from powerbert.training.teacher import with_answers
+from powerbert.training.teacher import Distillation, with_answers
 from powerbert.training.trainer import inputs_per_step
 
-PARAMETERS = "retention_parameters.json"
+PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"
+"""The r that a search learned, in its folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ def search(
 ) -> StepResult:
     """Step 2: learn how many word-vectors each encoder retains, with all weights and r trained together.
 
-    The learned r goes to `retention_parameters.json` in the output folder.
+    The learned r goes to `retention_parameters.json` and, as a picture, to `retention.png`.
     """
     options = (options or SearchOptions()).for_task(data.task, processes().num_processes)
     network, tokenizer = fine_tuned(model, data.task)
@@ -77,7 +79,9 @@ def search(
         logger.info("learned retention configuration: %s", retention)
         r.detach()
         apply(network, retention)
-        return run.finish(network, tokenizer, encoded, {PARAMETERS: json.dumps(r.to_json()).encode()})
+        picture = retention_picture(r.to_json(), retention, f"r learned on {data.task.name}")
+        files = {PARAMETERS: json.dumps(r.to_json()).encode(), PICTURE: picture}
+        return run.finish(network, tokenizer, encoded, files)
 
 
 def retrain(
@@ -109,6 +113,7 @@ def retrain(
     if teacher is not None:
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
     more = {"retention": retention.to_json(), "teacher": str(teacher) if teacher else None}
+    more["teacher_digest"] = folder_digest(teacher) if teacher else None
     with begin("retrain", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
             return run.result()

@@ -81,4 +81,4 @@ def test_an_adapter_reads_no_part_of_an_encoder_that_it_does_not_name(family):
     adapter.dropout(encoder)
     adapter.feed_forward(encoder, adapter.attention_output(encoder, hidden, hidden))
     read = {path for path in seen if not any(other.startswith(f"{path}.") for other in seen)}
-    assert read - set(adapter.of_encoder) == ONLY_IF_RELATIVE.get(family, set())
+    assert read - set(adapter.parts()) == ONLY_IF_RELATIVE.get(family, set())

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from powerbert.elimination.extract import extract
 from powerbert.errors import UnsupportedModelError
@@ -44,18 +44,32 @@ class Projections(NamedTuple):
 class Family:
     """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
 
+    inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
+    """What the embeddings read."""
+    attention: str = "attention"
+    """The path in an encoder of the module that makes queries, keys and values."""
+    linear: tuple[str, ...] = ("query", "key", "value")
+    """Its linear layers."""
+    head_size: str = "attention_head_size"
+    forget: str = "dropout.p"
+    """Its dropout on attention probabilities."""
     of_base: tuple[str, ...] = ("embeddings", "encoder.layer")
     """Paths of what the adapter uses of the base model."""
     of_encoder: tuple[str, ...] = ()
-    """Paths of what it uses of each encoder."""
+    """Paths of what else it uses of each encoder."""
     of_host: tuple[Any, tuple[str, ...]] = (None, ())
     """A module of transformers and the functions of it that the adapter calls."""
+
+    def parts(self) -> tuple[str, ...]:
+        """Paths of all that the adapter uses of an encoder."""
+        made = (*self.linear, self.head_size, self.forget)
+        return (*(f"{self.attention}.{part}" for part in made), *self.of_encoder)
 
     def check(self, base: Any) -> None:
         """Refuse a model that lacks a part: transformers may have changed since the adapter was written."""
         host, functions = self.of_host
         missing = _missing(host, functions) or _missing(base, self.of_base)
-        missing = missing or _missing(self.encoders(base)[0], self.of_encoder)
+        missing = missing or _missing(self.encoders(base)[0], self.parts())
         if missing:
             raise UnsupportedModelError(
                 f"{type(base).__name__} of this transformers has no {missing}",
@@ -73,7 +87,7 @@ class Family:
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Embed the words: (batch, length, hidden)."""
-        raise NotImplementedError
+        return base.embeddings(**inputs.given(*self.inputs))
 
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Any:
         """Whatever depends on position, for the whole input; `None` if positions are only embedded."""
@@ -86,7 +100,10 @@ class Family:
 
         asking: (batch, queries), the rows that ask, or None if all do. positions: (batch, length).
         """
-        raise NotImplementedError
+        own = attrgetter(self.attention)(encoder)
+        rows = (hidden if asking is None else extract(hidden, asking), hidden, hidden)
+        projected = (getattr(own, name)(each) for name, each in zip(self.linear, rows, strict=True))
+        return Projections(*(split_heads(each, getattr(own, self.head_size)) for each in projected))
 
     def scale(self, encoder: Any, query: Tensor) -> float:
         """The factor on the dot products."""
@@ -104,7 +121,7 @@ class Family:
 
     def dropout(self, encoder: Any) -> float:
         """The dropout on attention probabilities while training."""
-        raise NotImplementedError
+        return float(attrgetter(f"{self.attention}.{self.forget}")(encoder))
 
     def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
         """Project, add and normalise the mixed values: the output of the self-attention module."""
@@ -115,7 +132,7 @@ class Family:
         raise NotImplementedError
 
     def after_first(self, base: Any, context: Any, hidden: Tensor, positions: Tensor) -> Tensor:
-        """What a family does once, behind encoder 1."""
+        """What a family does once, after encoder 1."""
         return hidden
 
     def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -126,15 +143,6 @@ class Family:
     def reads_cls_only(self, model: Any) -> bool:
         """Whether this head, a class of transformers itself, reads nothing but row 0."""
         return type(model).__name__.endswith(("ForSequenceClassification", "ForMultipleChoice"))
-
-
-def under(whole: str, *parts: str) -> tuple[str, ...]:
-    """Paths of parts of one module.
-
-    >>> under("attention.self", "query", "key")
-    ('attention.self.query', 'attention.self.key')
-    """
-    return tuple(f"{whole}.{part}" for part in parts)
 
 
 def _missing(whole: Any, paths: tuple[str, ...]) -> str | None:
@@ -150,18 +158,6 @@ def _missing(whole: Any, paths: tuple[str, ...]) -> str | None:
 def split_heads(projected: Tensor, head_size: int) -> Tensor:
     """(batch, length, heads * head) -> (batch, heads, length, head)."""
     return projected.view(*projected.shape[:-1], -1, head_size).transpose(1, 2)
-
-
-def project_with(
-    query: nn.Module, key: nn.Module, value: nn.Module, hidden: Tensor, asking: Tensor | None, head_size: int
-) -> Projections:
-    """Project with three separate linear layers; only the rows that ask get a query."""
-    queries = hidden if asking is None else extract(hidden, asking)
-    return Projections(
-        split_heads(query(queries), head_size),
-        split_heads(key(hidden), head_size),
-        split_heads(value(hidden), head_size),
-    )
 
 
 def distances(asking: Tensor, positions: Tensor) -> Tensor:

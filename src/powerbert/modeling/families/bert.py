@@ -1,75 +1,79 @@
-"""BERT, RoBERTa, XLM-R and ELECTRA: positions live in the embeddings, encoders are alike."""
+"""BERT, RoBERTa, XLM-R, ELECTRA and DistilBERT: positions live in the embeddings, encoders are alike."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from torch import Tensor
+from typing_extensions import override
 
-from powerbert.modeling.families.base import Family, Inputs, Projections, project_with, under
+from powerbert.modeling.families.base import Family, Inputs
 
 
 class Bert(Family):
     """BERT and the families that share its encoder class for class."""
 
-    of_encoder = (
-        *under("attention.self", "query", "key", "value", "attention_head_size", "dropout.p"),
-        *("attention.output", "intermediate", "output"),
-    )
+    attention = "attention.self"
+    of_encoder: tuple[str, ...] = ("attention.output", "intermediate", "output")
 
-    def embed(self, base: Any, inputs: Inputs) -> Tensor:
-        """Word, type and position embeddings."""
-        given = inputs.given("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
-        embedded: Tensor = base.embeddings(**given)
-        return embedded
-
-    def project(
-        self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
-    ) -> Projections:
-        """Three linear layers."""
-        own = encoder.attention.self
-        return project_with(own.query, own.key, own.value, hidden, asking, own.attention_head_size)
-
-    def dropout(self, encoder: Any) -> float:
-        """Read it off the attention module."""
-        return float(encoder.attention.self.dropout.p)
-
+    @override
     def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
-        """Dense, dropout, add, norm."""
-        attended: Tensor = encoder.attention.output(mixed, residual)
-        return attended
+        return encoder.attention.output(mixed, residual)
 
+    @override
     def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
-        """Intermediate, then output with its residual."""
-        out: Tensor = encoder.output(encoder.intermediate(attended), attended)
-        return out
+        return encoder.output(encoder.intermediate(attended), attended)
 
+    @override
     def reads_cls_only(self, model: Any) -> bool:
-        """Next-sentence prediction reads the pooled CLS too."""
         return super().reads_cls_only(model) or type(model).__name__ == "BertForNextSentencePrediction"
 
 
 class Roberta(Bert):
-    """RoBERTa and XLM-R: positions are counted from behind the PAD's own."""
+    """RoBERTa and XLM-R: positions are counted from after the PAD's own."""
 
+    @override
     def longest(self, config: Any) -> int:
-        """The table of positions starts with those of PAD and what stands before it."""
+        # The table of positions starts with those of PAD and what stands before it.
         return super().longest(config) - int(config.pad_token_id) - 1
 
 
 class Electra(Bert):
     """ELECTRA: embeddings may be narrower than the encoders; its summary may read another row."""
 
+    @override
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
-        """Project the embeddings to the hidden size where they differ."""
         embedded = super().embed(base, inputs)
-        if hasattr(base, "embeddings_project"):
-            embedded = base.embeddings_project(embedded)
-        return embedded
+        return base.embeddings_project(embedded) if hasattr(base, "embeddings_project") else embedded
 
+    @override
     def reads_cls_only(self, model: Any) -> bool:
-        """Multiple choice reads CLS only with the default summary."""
+        # Multiple choice reads CLS only with the default summary.
         summary = getattr(model.config, "summary_type", "first")
         return super().reads_cls_only(model) and (
             summary == "first" or not type(model).__name__.endswith("ForMultipleChoice")
         )
+
+
+class DistilBert(Family):
+    """DistilBERT: no types, no pooler, and its encoders live in `base.transformer`."""
+
+    linear = ("q_lin", "k_lin", "v_lin")
+    of_base = ("embeddings", "transformer.layer")
+    of_encoder = ("attention.out_lin", "sa_layer_norm", "ffn", "output_layer_norm")
+
+    @override
+    def encoders(self, base: Any) -> list[Any]:
+        return list(base.transformer.layer)
+
+    @override
+    def embed(self, base: Any, inputs: Inputs) -> Tensor:
+        return base.embeddings(inputs.input_ids, inputs.inputs_embeds, inputs.position_ids)
+
+    @override
+    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
+        return encoder.sa_layer_norm(encoder.attention.out_lin(mixed) + residual)
+
+    @override
+    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
+        return encoder.output_layer_norm(encoder.ffn(attended) + attended)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from transformers.activations import ACT2FN
 from transformers.models.deberta_v2 import modeling_deberta_v2
+from typing_extensions import override
 
 from powerbert.elimination.extract import extract
-from powerbert.modeling.families.base import Inputs, Projections, distances, project_with, split_heads, under
+from powerbert.modeling.families.base import Inputs, Projections, distances, split_heads
 from powerbert.modeling.families.bert import Bert
 
 
@@ -25,20 +26,20 @@ class Relative(NamedTuple):
 class DebertaV2(Bert):
     """DeBERTa-v2: content attends to position and position to content, by the distance in the input."""
 
-    of_base = (*Bert.of_base, *under("encoder", "relative_attention", "conv", "get_rel_embedding"))
+    linear = ("query_proj", "key_proj", "value_proj")
+    of_base = (*Bert.of_base, "encoder.relative_attention", "encoder.conv", "encoder.get_rel_embedding")
     of_encoder = (
-        *under("attention.self", "query_proj", "key_proj", "value_proj", "attention_head_size", "dropout.p"),
-        *under("attention.self", "relative_attention", "pos_att_type", "share_att_key"),
-        *("attention.output", "intermediate", "output"),
+        *(f"attention.self.{part}" for part in ("relative_attention", "pos_att_type", "share_att_key")),
+        *Bert.of_encoder,
     )
     of_host = (modeling_deberta_v2, ("make_log_bucket_position",))
 
+    @override
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
-        """Embed; PAD is zeroed, as in the stock model."""
-        given = inputs.given("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
-        embedded: Tensor = base.embeddings(mask=inputs.real, **given)
-        return embedded
+        # PAD is zeroed, as in the stock model.
+        return base.embeddings(mask=inputs.real, **inputs.given(*self.inputs))
 
+    @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Relative:
         """Buckets of all distances, their embeddings, and the convolution that joins encoder 1."""
         stack, length = base.encoder, hidden.shape[1]
@@ -53,20 +54,13 @@ class DebertaV2(Bert):
             convolved = convolved.masked_fill(~inputs.real[..., None], 0)
         return Relative(buckets.to(torch.long), stack.get_rel_embedding(), convolved)
 
-    def project(
-        self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
-    ) -> Projections:
-        """Three linear layers."""
-        own = encoder.attention.self
-        return project_with(
-            own.query_proj, own.key_proj, own.value_proj, hidden, asking, own.attention_head_size
-        )
-
+    @override
     def scale(self, encoder: Any, query: Tensor) -> float:
         """One part of the scale for each kind of attention."""
         kinds = sum(kind in encoder.attention.self.pos_att_type for kind in ("c2p", "p2c"))
         return float((query.shape[-1] * (1 + kinds)) ** -0.5)
 
+    @override
     def bias(
         self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
     ) -> Tensor | None:
@@ -92,11 +86,11 @@ class DebertaV2(Bert):
             bias = bias + towards.gather(3, index.transpose(2, 3)).transpose(2, 3)
         return bias * self.scale(encoder, query)
 
+    @override
     def after_first(self, base: Any, context: Any, hidden: Tensor, positions: Tensor) -> Tensor:
-        """The convolution of the embedded words joins the retained ones behind encoder 1."""
+        """The convolution of the embedded words joins the retained ones after encoder 1."""
         own = base.encoder.conv
         if own is None:
             return hidden
         joined = ACT2FN[own.conv_act](own.dropout(extract(context.convolved, positions)))
-        out: Tensor = own.LayerNorm(hidden + joined)
-        return out
+        return own.LayerNorm(hidden + joined)

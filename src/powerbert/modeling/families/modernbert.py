@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers.models.modernbert import modeling_modernbert
+from typing_extensions import override
 
 from powerbert.elimination.extract import extract, extract_queries
 from powerbert.modeling.families.base import (
@@ -16,29 +17,29 @@ from powerbert.modeling.families.base import (
     distances,
     mask_value,
     split_heads,
-    under,
 )
 
 
 class ModernBert(Family):
     """ModernBERT: rotary angles and sliding windows are those of the words' own positions."""
 
+    inputs = ("input_ids", "inputs_embeds")  # positions come with the rotary angles
+    attention = "attn"
+    linear = ("Wqkv",)
+    head_size = "head_dim"
+    forget = "attention_dropout"
     of_base = ("embeddings", "layers", "rotary_emb", "final_norm", "config.layer_types")
     of_encoder = (
-        *under("attn", "Wqkv", "head_dim", "sliding_window", "attention_dropout", "Wo", "out_drop"),
+        *("attn.sliding_window", "attn.Wo", "attn.out_drop"),
         *("attention_type", "attn_norm", "mlp_norm", "mlp"),
     )
     of_host = (modeling_modernbert, ("apply_rotary_pos_emb",))
 
+    @override
     def encoders(self, base: Any) -> list[Any]:
-        """The layers sit on the model itself."""
         return list(base.layers)
 
-    def embed(self, base: Any, inputs: Inputs) -> Tensor:
-        """Word embeddings alone; positions come with the rotary angles."""
-        embedded: Tensor = base.embeddings(**inputs.given("input_ids", "inputs_embeds"))
-        return embedded
-
+    @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
         """Cosines and sines (batch, length, head) of each kind of attention."""
         batch, length = hidden.shape[:2]
@@ -48,6 +49,7 @@ class ModernBert(Family):
         places = places.expand(batch, length)
         return {kind: base.rotary_emb(hidden, places, kind) for kind in set(base.config.layer_types)}
 
+    @override
     def project(
         self, encoder: Any, hidden: Tensor, asking: Tensor | None, context: Any, positions: Tensor
     ) -> Projections:
@@ -59,6 +61,7 @@ class ModernBert(Family):
         query, key = modeling_modernbert.apply_rotary_pos_emb(query, key, cos, sin)
         return Projections(query if asking is None else extract_queries(query, asking), key, value)
 
+    @override
     def bias(
         self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
     ) -> Tensor | None:
@@ -69,24 +72,19 @@ class ModernBert(Family):
         open_window = torch.zeros_like(outside, dtype=heads.key.dtype)
         return open_window.masked_fill(outside, mask_value(heads.key))[:, None]
 
-    def dropout(self, encoder: Any) -> float:
-        """Read it off the attention module."""
-        return float(encoder.attn.attention_dropout)
-
+    @override
     def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
-        """Dense, dropout, add."""
-        attended: Tensor = residual + encoder.attn.out_drop(encoder.attn.Wo(mixed))
-        return attended
+        return residual + encoder.attn.out_drop(encoder.attn.Wo(mixed))
 
+    @override
     def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
-        """Norm, feed forward, add."""
-        out: Tensor = attended + encoder.mlp(encoder.mlp_norm(attended))
-        return out
+        return attended + encoder.mlp(encoder.mlp_norm(attended))
 
+    @override
     def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One last norm."""
         return base.final_norm(hidden), None
 
+    @override
     def reads_cls_only(self, model: Any) -> bool:
         """Sequence classification with CLS pooling; multiple choice looks CLS up in the caller's layout."""
         return (

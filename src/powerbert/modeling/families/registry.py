@@ -9,9 +9,8 @@ from transformers import PreTrainedModel
 from powerbert.errors import UnsupportedModelError
 from powerbert.modeling.families.albert import Albert
 from powerbert.modeling.families.base import Family
-from powerbert.modeling.families.bert import Bert, Electra, Roberta
+from powerbert.modeling.families.bert import Bert, DistilBert, Electra, Roberta
 from powerbert.modeling.families.deberta_v2 import DebertaV2
-from powerbert.modeling.families.distilbert import DistilBert
 from powerbert.modeling.families.modernbert import ModernBert
 from powerbert.modeling.families.mpnet import MPNet
 
