@@ -37,7 +37,7 @@ from powerbert.training import (
 )
 from powerbert.training.data import encode
 from powerbert.training.evaluation import evaluate
-from powerbert.training.shapes import scaled, work
+from powerbert.training.sandwich import scaled, work
 
 RESULT = "result.json"
 THIRD, HALF = 0.035, 0.045

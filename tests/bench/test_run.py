@@ -19,4 +19,4 @@ def test_without_feeds_every_engine_is_fed_as_it_is_at_its_best():
         ("torch", "packed"),
         ("onnx", "sorted"),
     }
-    assert len(arms) == len(set(arms)) == 2 * (1 + 2 + 3)
+    assert len(arms) == len(set(arms)) == 2 * (1 + 2 + 2)

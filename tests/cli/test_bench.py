@@ -91,3 +91,5 @@ def test_a_default_run_has_few_arms_and_takes_its_texts_from_a_column_too(folder
     assert {arm["feed"] for arm in thorough} == {"fixed", "dynamic", "sorted", "packed"}
     assert {arm["batch"] for arm in thorough} == {1, 8, 32}
     assert {arm["model"] for arm in thorough} == {"full", "eliminated", "truncated"}
+    assert {arm["extra_memory_mb"] is None for arm in figures["arms"]} == {True}
+    assert {arm["extra_memory_mb"] is None for arm in thorough} == {False}

@@ -194,6 +194,15 @@ def test_a_number_out_of_range_is_one_line_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_report_to_what_is_not_installed_is_refused_before_anything_is_written(
+    home, files, tmp_path, capsys
+):
+    asked = ["--model", home / "pretrained", "--output", tmp_path / "out", *files, "--report-to", "nowhere"]
+    assert run("finetune", *asked) == 2
+    assert "error: --report-to is not installed; got 'nowhere'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_second_retraining_asks_the_fine_tuned_model_and_says_so_once(steps, files, tmp_path, capsys):
     asked = ["--model", steps / "three", "--output", tmp_path / "four", *files, *FAST]
     assert run("retrain", *asked) == 0

@@ -84,3 +84,14 @@ def test_the_card_shows_metric_word_vectors_and_configuration(retention, expecte
     for part in ("`powerbert retrain` from `two`, seed 3", "0.8750", "(30.0 %)", *expected):
         assert part in card
     assert "Retention" not in model_card(settings, evaluation, None)
+
+
+def test_a_run_that_was_killed_at_once_goes_on_and_a_users_folder_is_left_alone(tmp_path):
+    work, output = tmp_path / "o.partial", tmp_path / "o"
+    work.mkdir()
+    (work / ".lock").touch()
+    (work / "run.json").write_text('{"settings": {')
+    assert check_place(work, output, {"seed": 1}) is False
+    (work / "notes.txt").write_text("precious")
+    with pytest.raises(PowerBertError, match=r"o.partial is not empty"):
+        check_place(work, output, {"seed": 1})

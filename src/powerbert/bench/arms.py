@@ -31,7 +31,7 @@ STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-SCALING_TEXTS = 64
+SCALING_TEXTS = 16
 """Texts from which int8 takes its scales; speed does not depend on them."""
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""

@@ -29,8 +29,8 @@ def choose_arms(
         models = ("full",) if engine == STOCK or not eliminates else MODELS
         for model in models:
             for feed in feeds or (own_feed(engine),):
-                if model == "truncated" and feed != "sorted":
-                    continue  # the easiest of the baselines needs no second way to be fed
+                if model == "truncated" and (feed != "sorted" or not feeds):
+                    continue  # the easiest of the baselines needs no second way to be fed, nor always one
                 if feed == "packed" and engine != TorchEngine.name:
                     continue  # a graph pads
                 arms += [Arm(model, feed, engine, precision, batch) for batch in batches]
@@ -38,7 +38,7 @@ def choose_arms(
 
 
 def measure_arms(
-    bench: Workbench, arms: Sequence[Arm], rounds: int, progress: Rounds = list
+    bench: Workbench, arms: Sequence[Arm], rounds: int, progress: Rounds = list, *, memory: bool = True
 ) -> dict[str, Any]:
     """Measure the arms in one run; figures for JSON."""
     runs = {arm: bench.run(arm) for arm in arms}
@@ -57,7 +57,9 @@ def measure_arms(
     rates += [{arm.precision: bench.flops(arm) / 1e9 / timings[arm].median} for arm in arms]
     limits = {name: max(rate.get(name, 0.0) for rate in rates) for name in rates[0]}
     described = [
-        _describe(bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]))
+        _describe(
+            bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None
+        )
         for arm in arms
     ]
     return {

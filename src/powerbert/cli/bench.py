@@ -60,15 +60,13 @@ def _measure(
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
     graphs = {
-        (arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED
+        (arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED
     }
-    if graphs:
-        note(f"exporting {len(graphs)} graphs first")
-    for arm in progress(arms):
+    for arm in progress(graphs.values(), what=f"exporting {len(graphs)} graphs"):
         workbench.engine(arm)
     rounds = asked.rounds or (5 if asked.thorough else 3)
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
-    figures = measure_arms(workbench, arms, rounds, partial(progress, what=what))
+    figures = measure_arms(workbench, arms, rounds, partial(progress, what=what), memory=asked.thorough)
     if asked.shows:
         show(arms_table(figures))
     if asked.json is not None and asked.shows and (asked.curves or asked.paper):

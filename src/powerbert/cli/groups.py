@@ -241,7 +241,7 @@ class BenchFlags(Figures):
     ] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"] = None
     thorough: Annotated[
-        bool, "Every feed, batches of 1, 8 and 32, and 5 rounds: takes about ten times as long."
+        bool, "Every feed, batches of 1, 8 and 32, memory, and 5 rounds: takes about ten times as long."
     ] = False
     engines: Annotated[
         str, "stock (transformers itself), torch, onnx, openvino; by default all that are installed.", "LIST"

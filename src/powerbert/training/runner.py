@@ -36,7 +36,7 @@ from powerbert.training.data import Data, Encoded, encode
 from powerbert.training.evaluation import Evaluation, answers, evaluate
 from powerbert.training.options import Options
 from powerbert.training.record import check_place, model_card, read_run, run_record
-from powerbert.training.trainer import StepTrainer, training_arguments
+from powerbert.training.trainer import StepTrainer, check_reporting, training_arguments
 
 METRICS = "metrics.jsonl"
 
@@ -166,6 +166,7 @@ def begin(
 
     `more` are settings beside model, data and options that decide the result.
     """
+    check_reporting(options)
     state, output = processes(), Path(output)
     work = output.with_name(output.name + ".partial")
     settings = {

@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments, integrations
 
+from powerbert.errors import PowerBertError
 from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
 from powerbert.training.callbacks import Bar, Recorder, Stopper, processes
@@ -51,6 +52,15 @@ class InterruptedRun(Exception):
 def inputs_per_step(options: Options) -> int:
     """Inputs that all processes together train on before the weights move: the effective batch."""
     return options.batch_size * options.accumulation * int(processes().num_processes)
+
+
+def check_reporting(options: Options) -> None:
+    """Refuse to report to what is not installed, before anything is done."""
+    found: Any = integrations
+    known = ("none", "all", *found.get_available_reporting_integrations())
+    if options.report_to not in known:
+        rule = f"here are {', '.join(known)}"
+        raise PowerBertError("--report-to is not installed", got=options.report_to, rule=rule)
 
 
 def training_arguments(
