@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,8 @@ class Run:
     finished: bool
     """Whether an earlier run has left the result."""
     trainer: StepTrainer | None = None
-    start: float = field(default_factory=time.perf_counter)
+    start: float = 0.0
+    seconds: float = 0.0
 
     def encode(self, model: Any, tokenizer: Any) -> Encoded:
         """Tokenise the data, and say what N is; the time of the step counts from here."""
@@ -108,6 +109,7 @@ class Run:
             **step,
         )
         self.trainer.run()
+        self.seconds = time.perf_counter() - self.start
         # Accelerate has wrapped the forward pass in autocast; what is saved runs without it.
         self.trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)
 
@@ -115,11 +117,10 @@ class Run:
         self, model: Any, tokenizer: Any, encoded: Encoded, files: Mapping[str, bytes] | None = None
     ) -> StepResult:
         """Evaluate on dev, write the output folder whole with the given files, and clear up."""
-        seconds = time.perf_counter() - self.start
         speed = self.trainer.tokens_per_second if self.trainer else 0.0
         evaluation = evaluate(model, encoded.splits["dev"], encoded.task, tokenizer)
         result = StepResult(
-            self.output, evaluation, retention_of(model), seconds, speed, skipped=self.trainer is None
+            self.output, evaluation, retention_of(model), self.seconds, speed, skipped=self.trainer is None
         )
         state = processes()
         if state.is_main_process:
