@@ -23,10 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SIZES = {
-    "bert-base": {},
-    "gte-small": {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536},
-}
+SIZES = {"bert-base": {}, "gte-small": {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}}
 PAPER = (80, 73, 70, 50, 50, 40, 33, 27, 20, 15, 13, 3)
 """The paper's retention configuration for N=128; here as fractions of each input's own length."""
 SHAPES = {
@@ -147,10 +144,7 @@ class Tree:
     """A worker on one tree."""
 
     def __init__(self, source: str, threads: int) -> None:
-        environment = os.environ | {
-            "PYTHONPATH": str(Path(source).resolve()),
-            "OMP_NUM_THREADS": str(threads),
-        }
+        environment = os.environ | {"PYTHONPATH": str(Path(source).resolve()), "OMP_NUM_THREADS": str(threads)}
         command = [sys.executable, __file__, "--worker"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -63,12 +63,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     data = part(given.data, given.task, given.rows, given.dev_rows, given.seed, given.length)
-    common = {
-        "batch_size": given.batch,
-        "accumulation": 1,
-        "seed": given.seed,
-        "learning_rate": given.learning_rate,
-    }
+    common = {"batch_size": given.batch, "accumulation": 1, "seed": given.seed, "learning_rate": given.learning_rate}
     steps = given.epochs * given.rows / given.batch
     rates = {"decoupled": None, "release": 2 * given.release_travel / steps}
     with tempfile.TemporaryDirectory() as folder:

@@ -22,9 +22,7 @@ from powerbert.machine.describe import extra_megabytes, machine
 
 def main() -> None:
     """Open, stream, print JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=100_000)

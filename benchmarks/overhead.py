@@ -32,9 +32,7 @@ ANSWERS = 10
 
 def main() -> None:
     """Export, measure, print JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()

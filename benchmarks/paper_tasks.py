@@ -101,9 +101,7 @@ def main() -> None:
     """Run the asked tasks and seeds one after the other, then print the table."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("powerbert.training").setLevel(logging.INFO)
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--output", type=Path, required=True)
@@ -160,9 +158,7 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
     if not given.three_steps:
         budget = round(work(retention.fractions), 3)
         sandwich = AnytimeOptions(epochs=e_anytime, **common)
-        whole, table = anytime(
-            fine.folder, data, root / "anytime", sandwich, learned=[found.folder], budgets=[budget]
-        )
+        whole, table = anytime(fine.folder, data, root / "anytime", sandwich, learned=[found.folder], budgets=[budget])
         figures["anytime"] = _figures(whole) | {"table": table}
     figures["untrained"] = {"evaluation": _untrained(fine, retention, data)}
     head = {"task": name, "seed": seed, "rows": {n: len(s) for n, s in splits.items()}}

@@ -103,17 +103,13 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> Tensor:
     return scaled_dot_product_attention(asking, key, value)
 
 
-WAYS: dict[str, Way] = {
-    way.__name__: way for way in (untouched, explicit, by_input, beside, blocks, by_head, compiled)
-}
+WAYS: dict[str, Way] = {way.__name__: way for way in (untouched, explicit, by_input, beside, blocks, by_head, compiled)}
 
 
 @torch.inference_mode()
 def main() -> None:
     """Measure every way at every shape, check that they agree, print a table and JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--retained", type=float, default=0.7, help="share of the rows")
     parser.add_argument("--json", action="store_true")

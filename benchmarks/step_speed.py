@@ -28,16 +28,12 @@ from powerbert.training.sandwich import linear
 
 def main() -> None:
     """Run the rounds and print the figures as JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--task", default="MRPC")
     parser.add_argument("--rows", type=int, default=512)
-    parser.add_argument(
-        "--budget", type=float, default=0.5, help="share of the word-vectors, falling linearly"
-    )
+    parser.add_argument("--budget", type=float, default=0.5, help="share of the word-vectors, falling linearly")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--precision", default="fp32")
     given = parser.parse_args()

@@ -43,10 +43,7 @@ def arms(words: Tensor, layer: nn.Linear) -> list[Callable[[], object]]:
     dynamic = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
     scale = layer.weight.abs().amax(dim=1) / 127
     integers = (layer.weight / scale[:, None]).round().to(torch.int8)
-    packed, zeros = (
-        torch.ops.onednn.qlinear_prepack(integers, None),
-        torch.zeros(len(scale), dtype=torch.int64),
-    )
+    packed, zeros = (torch.ops.onednn.qlinear_prepack(integers, None), torch.zeros(len(scale), dtype=torch.int64))
 
     def per_word_vector() -> Tensor:
         largest = words.abs().amax(dim=1, keepdim=True)

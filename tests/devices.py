@@ -52,9 +52,7 @@ class FakeDevice(TorchDispatchMode):
         here = [tensor for tensor in tensors if not isinstance(tensor, Elsewhere) and tensor.dim() > 0]
         away = any(isinstance(tensor, Elsewhere) for tensor in tensors)
         if away and here and func._schema.name not in HARMLESS:
-            raise RuntimeError(
-                f"{func}: expected all tensors on one device, got one of {here[0].shape} on the CPU"
-            )
+            raise RuntimeError(f"{func}: expected all tensors on one device, got one of {here[0].shape} on the CPU")
         if device is not None:
             away = torch.device(device) == DEVICE
             kwargs["device"] = torch.device("cpu")

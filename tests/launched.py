@@ -13,16 +13,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert.tasks.task import Split
-from powerbert.training import (
-    Data,
-    Options,
-    RetrainOptions,
-    SearchOptions,
-    StepResult,
-    finetune,
-    retrain,
-    search,
-)
+from powerbert.training import Data, Options, RetrainOptions, SearchOptions, StepResult, finetune, retrain, search
 
 EFFECTIVE = 8
 """Inputs per step of all processes together."""

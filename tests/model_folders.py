@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
 from powerbert.errors import PowerBertError
 

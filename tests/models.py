@@ -41,10 +41,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 DISTILBERT_NAMES = dict(
-    hidden_size="dim",
-    num_hidden_layers="n_layers",
-    num_attention_heads="n_heads",
-    intermediate_size="hidden_dim",
+    hidden_size="dim", num_hidden_layers="n_layers", num_attention_heads="n_heads", intermediate_size="hidden_dim"
 )
 
 
@@ -64,16 +61,12 @@ def _built(family: str, head: str, seed: int, changes: tuple[tuple[str, Any], ..
     return model
 
 
-def tiny(
-    family: str, head: str = "ForSequenceClassification", seed: int = 0, **changes: Any
-) -> PreTrainedModel:
+def tiny(family: str, head: str = "ForSequenceClassification", seed: int = 0, **changes: Any) -> PreTrainedModel:
     """A tiny random model in eval mode; weights are wide enough that attention is far from uniform."""
     return copy.deepcopy(_built(family, head, seed, tuple(sorted(changes.items()))))
 
 
-def batch_of(
-    lengths: list[int], width: int | None = None, pad: int = 0, side: str = "right", seed: int = 1
-) -> Any:
+def batch_of(lengths: list[int], width: int | None = None, pad: int = 0, side: str = "right", seed: int = 1) -> Any:
     """Random words (never PAD, 5 and above) padded to `width` on one side; returns model inputs."""
     generator = torch.Generator().manual_seed(seed)
     width = width or max(lengths)

@@ -179,9 +179,7 @@ def test_every_heading_that_a_module_names_is_in_the_paper_map():
         if line.startswith("|")
     ]
     named_in_code = {
-        heading
-        for module in (ROOT / "src").rglob("*.py")
-        for heading in PAPER.findall(module.read_text("utf-8"))
+        heading for module in (ROOT / "src").rglob("*.py") for heading in PAPER.findall(module.read_text("utf-8"))
     }
     assert "Attention-based Scoring" in named_in_code
     for heading in named_in_code:

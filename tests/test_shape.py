@@ -192,10 +192,7 @@ def test_no_public_name_is_defined_in_two_modules():
         own = public_names(tree)
         for name in own - commands() if package_of(path) == "cli" else own:
             homes[name].add(name_of(path))
-    held(
-        "names twice",
-        [f"{name} ({', '.join(sorted(where))})" for name, where in homes.items() if len(where) > 1],
-    )
+    held("names twice", [f"{name} ({', '.join(sorted(where))})" for name, where in homes.items() if len(where) > 1])
 
 
 def test_every_module_has_a_test_of_its_name():
@@ -252,8 +249,7 @@ def uses(path: Path, names: set[str]) -> list[str]:
     return [
         f"{name_of(path)}:{node.lineno}"
         for node in ast.walk(TREES[path])
-        if (isinstance(node, ast.Attribute) and node.attr in names)
-        or (isinstance(node, ast.Name) and node.id in names)
+        if (isinstance(node, ast.Attribute) and node.attr in names) or (isinstance(node, ast.Name) and node.id in names)
     ]
 
 

@@ -92,8 +92,6 @@ print(powerbert.__file__)
 def run(*command: str | Path) -> str:
     """Run outside the clone and without its environment; return what it printed."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(part) for part in command], cwd="/", env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([str(part) for part in command], cwd="/", env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

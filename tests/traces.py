@@ -27,9 +27,7 @@ def trace_of(
 
 def _written(tokens: tuple[str, ...]) -> str:
     words = [token for token in tokens if token not in SPECIAL]
-    return "".join(
-        word[2:] if word.startswith("##") else word if word in ".,?" else f" {word}" for word in words
-    )
+    return "".join(word[2:] if word.startswith("##") else word if word in ".,?" else f" {word}" for word in words)
 
 
 def _places(tokens: tuple[str, ...], text: str) -> tuple[Span | None, ...]:

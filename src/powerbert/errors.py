@@ -52,9 +52,7 @@ def require(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"this needs {module.split('.')[0]}",
-            got=str(error),
-            remedy=f"pip install 'powerbert[{extra}]'",
+            f"this needs {module.split('.')[0]}", got=str(error), remedy=f"pip install 'powerbert[{extra}]'"
         ) from error
 
 

@@ -54,9 +54,7 @@ class RetentionConfiguration:
             _whole(value, "an entry")
         limit = SCALE if self.max_length is None else self.max_length
         if not 1 <= limit <= MAX_LENGTH:
-            raise RetentionError(
-                "max_length (N) is out of range", got=limit, rule=f"N is between 1 and {MAX_LENGTH:,}"
-            )
+            raise RetentionError("max_length (N) is out of range", got=limit, rule=f"N is between 1 and {MAX_LENGTH:,}")
         for j, value in enumerate(self.values, 1):
             if not 1 <= value <= limit:
                 raise RetentionError(
@@ -110,9 +108,7 @@ class RetentionConfiguration:
     def parse(cls, text: str, max_length: int | None = None) -> RetentionConfiguration:
         """Read "80,73,...,3" as counts (needs `max_length`) and "0.9,0.8,...,0.1" as fractions."""
         if not isinstance(text, str) or len(text) > MAX_TEXT:
-            raise RetentionError(
-                "a retention configuration is text", got=text, rule=f"at most {MAX_TEXT:,} characters"
-            )
+            raise RetentionError("a retention configuration is text", got=text, rule=f"at most {MAX_TEXT:,} characters")
         words = [word.strip() for word in text.split(",")]
         if any("." in word or "e" in word.lower() for word in words):
             whole = [word for word in words if word.isdigit() and word != "1"]

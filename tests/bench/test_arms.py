@@ -37,12 +37,8 @@ def test_every_feed_answers_every_text_once(workbench):
         assert sum(len(batch["input_ids"]) for batch in batches) == len(TEXTS)
     widths = [batch["input_ids"].shape[1] for batch in workbench.batches(arm("full", "fixed"))]
     assert set(widths) == {16}
-    padded = sum(
-        int((1 - batch["attention_mask"]).sum()) for batch in workbench.batches(arm("full", "sorted"))
-    )
-    loose = sum(
-        int((1 - batch["attention_mask"]).sum()) for batch in workbench.batches(arm("full", "dynamic"))
-    )
+    padded = sum(int((1 - batch["attention_mask"]).sum()) for batch in workbench.batches(arm("full", "sorted")))
+    loose = sum(int((1 - batch["attention_mask"]).sum()) for batch in workbench.batches(arm("full", "dynamic")))
     assert padded < loose
 
 

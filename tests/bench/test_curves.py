@@ -24,9 +24,7 @@ def workbench(tmp_path_factory):
 
 def test_both_curves_hold_every_shape_of_both_models(workbench):
     shapes = []
-    found = curves(
-        workbench, [("stock", "fp32"), ("torch", "fp32")], 1, 32, lambda all: shapes.extend(all) or all
-    )
+    found = curves(workbench, [("stock", "fp32"), ("torch", "fp32")], 1, 32, lambda all: shapes.extend(all) or all)
     assert [point["length"] for point in found["by_length"]] == [32] * 3  # the tiny model reads no more
     assert {point["batch"] for point in found["by_batch"]} == {1, 2, 4, 8, 16, 32}
     assert len(shapes) == 1 + 6

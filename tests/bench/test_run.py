@@ -14,9 +14,5 @@ def test_stock_runs_the_full_model_only():
 
 def test_without_feeds_every_engine_is_fed_as_it_is_at_its_best():
     arms = choose_arms([("stock", "fp32"), ("torch", "fp32"), ("onnx", "int8")], [1, 32], [], True)
-    assert {(a.engine, a.feed) for a in arms} == {
-        ("stock", "dynamic"),
-        ("torch", "packed"),
-        ("onnx", "sorted"),
-    }
+    assert {(a.engine, a.feed) for a in arms} == {("stock", "dynamic"), ("torch", "packed"), ("onnx", "sorted")}
     assert len(arms) == len(set(arms)) == 2 * (1 + 2 + 2)

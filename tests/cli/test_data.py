@@ -44,18 +44,7 @@ def test_one_text_per_line_needs_no_column_names(line, pair, tmp_path):
 
 
 def test_a_metric_that_does_not_fit_is_refused_before_any_data_is_read(tmp_path, capsys):
-    asked = (
-        "--model",
-        tmp_path,
-        "--output",
-        tmp_path / "out",
-        "--text",
-        "t",
-        "--train",
-        "no.csv",
-        "--dev",
-        "no.csv",
-    )
+    asked = ("--model", tmp_path, "--output", tmp_path / "out", "--text", "t", "--train", "no.csv", "--dev", "no.csv")
     assert run("finetune", *asked, "--regression", "--metric", "accuracy") == 2
     assert "accuracy does not score numbers" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -12,21 +12,7 @@ from powerbert import RetentionConfiguration
 from powerbert.cli.main import main, make_app
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCABULARY = [
-    *SPECIAL,
-    "a",
-    "gorgeous",
-    ",",
-    "witty",
-    "seduct",
-    "##ive",
-    "movie",
-    "<",
-    ">",
-    "script",
-    "/",
-    "plot",
-]
+VOCABULARY = [*SPECIAL, "a", "gorgeous", ",", "witty", "seduct", "##ive", "movie", "<", ">", "script", "/", "plot"]
 TEXT = "a gorgeous, witty, seductive movie"
 RETENTION = "0.8,0.6,0.3"
 
@@ -72,11 +58,7 @@ def tiny_tokenizer(folder):
 
 def explain(*arguments, **options):
     return CliRunner().invoke(
-        make_app(),
-        ["explain", *map(str, arguments)],
-        env={"COLUMNS": "100"},
-        catch_exceptions=False,
-        **options,
+        make_app(), ["explain", *map(str, arguments)], env={"COLUMNS": "100"}, catch_exceptions=False, **options
     )
 
 
@@ -179,9 +161,7 @@ def test_a_text_that_is_not_utf_8_is_refused(plain, capsys):
 
 
 def test_a_second_text_that_is_not_utf_8_is_refused(plain, tmp_path, capsys):
-    error = mistake(
-        capsys, "--model", plain, TEXT, "--text-pair", "bad \udcff", "--json", tmp_path / "a.json"
-    )
+    error = mistake(capsys, "--model", plain, TEXT, "--text-pair", "bad \udcff", "--json", tmp_path / "a.json")
     assert "--text-pair is not UTF-8" in error
 
 
@@ -211,9 +191,7 @@ def test_a_retention_for_another_number_of_encoders_is_refused(plain, capsys):
         (["--html", "-", "--json", "-"], "both ask for standard output"),
     ],
 )
-def test_a_mistake_in_the_flags_is_told_before_the_model_is_loaded(
-    flags, message, tmp_path, monkeypatch, capsys
-):
+def test_a_mistake_in_the_flags_is_told_before_the_model_is_loaded(flags, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("powerbert.cli.commands.import_module", lambda name: pytest.fail("it was loaded"))
     assert message in mistake(capsys, "--model", tmp_path, TEXT, *flags)

@@ -55,9 +55,7 @@ def run(*arguments) -> int:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_every_row_is_compared_where_no_scales_are_taken(
-    folder, tmp_path, traced, monkeypatch, precision, capsys
-):
+def test_every_row_is_compared_where_no_scales_are_taken(folder, tmp_path, traced, monkeypatch, precision, capsys):
     monkeypatch.setattr(module, "trace", traced)
     code = run(
         "export", "--model", folder, "--to", "onnx", "--output", tmp_path / "out", "--precision", precision,
@@ -86,9 +84,7 @@ def test_rows_that_gave_scales_are_not_compared(folder, tmp_path, traced, monkey
     assert json.loads((tmp_path / "some.json").read_text())["texts"] == len(TEXTS) - 8
 
 
-def test_every_row_is_compared_where_other_texts_give_the_scales(
-    folder, tmp_path, traced, monkeypatch, caplog
-):
+def test_every_row_is_compared_where_other_texts_give_the_scales(folder, tmp_path, traced, monkeypatch, caplog):
     monkeypatch.setattr(module, "trace", traced)
     (tmp_path / "others.csv").write_text("review\nthe film is very good\nit is bad\n")
     code = run(
@@ -102,9 +98,7 @@ def test_every_row_is_compared_where_other_texts_give_the_scales(
 
 
 @pytest.mark.parametrize("changed", [0, 1])
-def test_more_changed_labels_than_one_in_a_hundred_are_told(
-    folder, tmp_path, traced, monkeypatch, capsys, changed
-):
+def test_more_changed_labels_than_one_in_a_hundred_are_told(folder, tmp_path, traced, monkeypatch, capsys, changed):
     monkeypatch.setattr(module, "trace", traced)
 
     def turned(first, second, texts, compare=command.compare):

@@ -17,23 +17,7 @@ from powerbert.cli.main import main
 from powerbert.export.write import export
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
-WORDS = [
-    "the",
-    "film",
-    "plot",
-    "it",
-    "is",
-    "this",
-    "that",
-    "and",
-    "but",
-    "a",
-    "good",
-    "bad",
-    "dull",
-    "great",
-    "very",
-]
+WORDS = ["the", "film", "plot", "it", "is", "this", "that", "and", "but", "a", "good", "bad", "dull", "great", "very"]
 
 
 def run(*arguments) -> int:
@@ -193,16 +177,7 @@ def test_a_batch_of_nothing_is_refused_in_one_line(home, tmp_path, capsys, name,
 def test_a_graph_is_evaluated_as_the_model_it_was_made_of(home, capsys):
     figures = []
     for model, more in (("saved", []), ("graph", ["--precision", "fp32", "--threads", "1"])):
-        asked = [
-            "--model",
-            home / model,
-            "--data",
-            home / "texts.csv",
-            "--text",
-            "review",
-            "--label",
-            "stars",
-        ]
+        asked = ["--model", home / model, "--data", home / "texts.csv", "--text", "review", "--label", "stars"]
         assert run("evaluate", *asked, *more, "--json", "-") == 0
         figures.append(json.loads(capsys.readouterr().out))
     saved, graph = figures

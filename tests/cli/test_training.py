@@ -59,9 +59,7 @@ def test_three_commands_make_a_classifier_with_the_users_labels(steps):
     model, _ = powerbert.load(steps / "three")
     assert set(model.config.id2label.values()) == {"yes", "no"}
     found = json.loads((steps / "search.json").read_text())
-    assert (
-        found["retention"] == json.loads((steps / "three" / "run.json").read_text())["settings"]["retention"]
-    )
+    assert found["retention"] == json.loads((steps / "three" / "run.json").read_text())["settings"]["retention"]
     assert (steps / "two" / "retention.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((steps / "one" / "run.json").read_text())["command"].startswith("powerbert finetune ")
     assert not list(steps.glob("*.partial"))
@@ -83,10 +81,7 @@ def test_evaluate_counts_real_word_vectors_with_and_without_the_folders_retentio
     assert run("evaluate", *asked, "--retention", "1.0,1.0,1.0,1.0") == 0
     full = json.loads(capsys.readouterr().out)
     assert own["word_vectors"] < full["word_vectors"] == own["word_vectors_full"]
-    assert (
-        own["value"]
-        == json.loads((steps / "three" / "run.json").read_text())["result"]["evaluation"]["value"]
-    )
+    assert own["value"] == json.loads((steps / "three" / "run.json").read_text())["result"]["evaluation"]["value"]
 
 
 def test_predict_answers_in_the_order_of_the_file_as_the_model_alone_would(steps, capsys):
@@ -152,10 +147,7 @@ def test_bad_data_is_one_line_before_anything_is_written(name, home, tmp_path, c
         (["finetune", "--model", "nowhere", "--output", "o", "--task", "cola"], "not a folder"),
         (["finetune", "--model", "M", "--output", "o", "--text", "review", "--epochs", "0"], "--epochs"),
         (["search", "--model", "M", "--output", "o", "--text", "review", "--optimiser", "sgd"], "optimiser"),
-        (
-            ["retrain", "--model", "M", "--output", "o", "--text", "review", "--retention", "9,8"],
-            "counts need",
-        ),
+        (["retrain", "--model", "M", "--output", "o", "--text", "review", "--retention", "9,8"], "counts need"),
         (["anytime", "--model", "M", "--output", "o", "--text", "review", "--budgets", "half"], "--budgets"),
         (["predict", "--model", "M", "--data", "x.csv", "--text", "review"], "where do the answers go"),
         (["evaluate", "--model", "M", "--data", "x.csv", "--text", "review"], "does not answer"),
@@ -194,9 +186,7 @@ def test_a_number_out_of_range_is_one_line_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_report_to_what_is_not_installed_is_refused_before_anything_is_written(
-    home, files, tmp_path, capsys
-):
+def test_a_report_to_what_is_not_installed_is_refused_before_anything_is_written(home, files, tmp_path, capsys):
     asked = ["--model", home / "pretrained", "--output", tmp_path / "out", *files, "--report-to", "nowhere"]
     assert run("finetune", *asked) == 2
     assert "error: --report-to is not installed; got 'nowhere'" in capsys.readouterr().err

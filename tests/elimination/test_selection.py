@@ -27,9 +27,7 @@ def batches(draw, most=4, longest=12):
     size, length = draw(st.integers(1, most)), draw(st.integers(1, longest))
     scores = draw(
         st.lists(
-            st.lists(st.integers(-2, 3).map(float), min_size=length, max_size=length),
-            min_size=size,
-            max_size=size,
+            st.lists(st.integers(-2, 3).map(float), min_size=length, max_size=length), min_size=size, max_size=size
         )
     )
     lengths = draw(st.lists(st.integers(1, length), min_size=size, max_size=size))
@@ -94,9 +92,7 @@ def test_significance_is_the_papers_double_sum(seed, exclude_self, padded_querie
     probabilities = torch.rand(3, 2, 5, 5, generator=generator).softmax(dim=-1)
     lengths = [5, 3, 1]
     real = torch.arange(5) < torch.tensor(lengths)[:, None]
-    scores = significance(
-        probabilities, real, exclude_self=exclude_self, padded_queries_vote=padded_queries_vote
-    )
+    scores = significance(probabilities, real, exclude_self=exclude_self, padded_queries_vote=padded_queries_vote)
     expected = reference.significance(probabilities, lengths, exclude_self, padded_queries_vote)
     torch.testing.assert_close(scores, torch.tensor(expected))
     assert scores.dtype == torch.float32

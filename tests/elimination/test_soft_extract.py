@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.elimination.selection import sorted_positions
-from powerbert.elimination.soft_extract import (
-    mass,
-    project,
-    relative_mass,
-    soft_extract,
-    soft_extract_relative,
-)
+from powerbert.elimination.soft_extract import mass, project, relative_mass, soft_extract, soft_extract_relative
 
 
 @st.composite
@@ -42,9 +36,7 @@ def test_relative_soft_extract_scales_by_the_bin_of_the_relative_rank(case, bins
     r = torch.rand(bins, generator=generator)
     sizes = torch.tensor(lengths)
     expected = reference.soft_extract_relative(rows, scores.tolist(), lengths, r)
-    torch.testing.assert_close(
-        soft_extract_relative(rows, sorted_positions(scores, sizes), sizes, r), expected
-    )
+    torch.testing.assert_close(soft_extract_relative(rows, sorted_positions(scores, sizes), sizes, r), expected)
 
 
 def test_gradients_flow_through_word_vectors_and_retention_but_not_for_cls():

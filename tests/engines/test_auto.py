@@ -113,10 +113,7 @@ def test_a_gain_within_the_noise_is_none():
 
 def test_an_engine_is_judged_with_elimination_only_where_it_uses_it():
     # Alone, "onnx" is slower with elimination at short inputs than "torch"; the full model there is faster.
-    costs = {
-        "torch": (straight(0.012, 0.001), None),
-        "onnx": (straight(0.010, 0.001), straight(0.5, 0.0001)),
-    }
+    costs = {"torch": (straight(0.012, 0.001), None), "onnx": (straight(0.010, 0.001), straight(0.5, 0.0001))}
     choice = chosen(costs)
     assert choice.engine == "onnx"
     assert choice.crossover is None or choice.crossover > 8
@@ -168,9 +165,7 @@ BATCHES = [(1, 8), (8, 8), (1, 32), (4, 32), (1, 128)]
 
 
 ENGINES = ("torch", "onnx", "openvino")
-ARMS = [
-    (engine, eliminated, *batch) for engine in ENGINES for batch in BATCHES for eliminated in (False, True)
-]
+ARMS = [(engine, eliminated, *batch) for engine in ENGINES for batch in BATCHES for eliminated in (False, True)]
 TABLES = st.lists(st.integers(1, 10_000), min_size=len(ARMS), max_size=len(ARMS)).map(
     lambda milliseconds: [ArmTiming(*arm, ms / 1000) for arm, ms in zip(ARMS, milliseconds, strict=True)]
 )
@@ -195,8 +190,7 @@ def test_from_the_crossover_on_elimination_pays_everywhere_and_just_below_it_doe
 @given(TABLES, st.sampled_from(ENGINES))
 def test_an_engine_that_is_slower_in_every_arm_is_never_chosen(timings, name):
     slower = [
-        timing._replace(seconds=100_000 * timing.seconds) if timing.engine == name else timing
-        for timing in timings
+        timing._replace(seconds=100_000 * timing.seconds) if timing.engine == name else timing for timing in timings
     ]
     assert choose(slower).engine != name
 

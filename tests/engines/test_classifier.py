@@ -104,15 +104,7 @@ def test_every_engine_gives_each_text_the_answer_that_the_model_gives_it_alone(r
             assert found[f"LABEL_{i}"] == pytest.approx(share, abs=1e-3)
 
 
-INPUTS = [
-    "the film was good",
-    "",
-    PAIR,
-    {"text": "good"},
-    {"text": "good", "text_pair": ""},
-    TEXTS,
-    [PAIR, PAIR],
-]
+INPUTS = ["the film was good", "", PAIR, {"text": "good"}, {"text": "good", "text_pair": ""}, TEXTS, [PAIR, PAIR]]
 OPTIONS = [{}, {"top_k": None}, {"top_k": 1}, {"top_k": 2}, {"top_k": 9}, {"function_to_apply": "sigmoid"},
            {"function_to_apply": "none", "top_k": None}]  # fmt: skip
 
@@ -264,25 +256,14 @@ def test_no_text_gives_no_answer(classify):
     ("texts", "told"),
     [
         ([], "no text was given"),
-        (
-            ["good", "", " "],
-            "text 1 has no word in it: the answer is that of an empty text (as have 1",
-        ),
+        (["good", "", " "], "text 1 has no word in it: the answer is that of an empty text (as have 1"),
         (["good", "bad " * 5000], "text 1 has more than 40 words"),
         (["good", "bad " * 38], None),
         (["good", "x" * 1300 + " good"], "text 1 has more than 40 words"),
         (["good", " " * 1500 + "good film"], None),
         (["good", PAIR], None),
     ],
-    ids=[
-        "no text",
-        "empty texts",
-        "a long text",
-        "as long as can be",
-        "a long word",
-        "white space",
-        "nothing odd",
-    ],
+    ids=["no text", "empty texts", "a long text", "as long as can be", "a long word", "white space", "nothing odd"],
 )
 def test_a_text_that_the_answer_says_little_about_is_told_in_one_line(classify, caplog, texts, told):
     assert len(classify(texts)) == len(texts)

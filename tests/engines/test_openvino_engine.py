@@ -40,11 +40,7 @@ def test_memory_does_not_grow_with_the_number_of_shapes(relative):
     folder = relative.made("openvino")
     environment = {name: value for name, value in os.environ.items() if name != CAPACITY}
     told = subprocess.run(
-        [sys.executable, "-c", MANY_SHAPES, str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
+        [sys.executable, "-c", MANY_SHAPES, str(folder)], capture_output=True, text=True, check=True, env=environment
     )
     megabytes = [int(line) for line in told.stdout.split()]
     # 160 more shapes: with the caches' own sizes they take some 450 MB.

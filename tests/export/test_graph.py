@@ -40,9 +40,7 @@ def test_the_same_words_and_label_in_any_batch(relative, engine, side):
     whole = opened.run(batch, retained=True)
     for i, length in enumerate([20, 1, 9, 33, 2, 20]):
         start = 40 - length if side == "left" else 0
-        alone = opened.run(
-            {name: rows[i : i + 1, start:][:, :length] for name, rows in batch.items()}, retained=True
-        )
+        alone = opened.run({name: rows[i : i + 1, start:][:, :length] for name, rows in batch.items()}, retained=True)
         np.testing.assert_allclose(alone.logits[0], whole.logits[i], atol=1e-5)
         moved = tuple(tuple(place + start for place in row) for row in alone.retained[0])
         assert moved == whole.retained[i]
@@ -127,9 +125,7 @@ def test_counts_are_exact_at_every_length_any_family_reads(tmp_path):
     """OpenVINO divides whole numbers in fp32, which is wrong from 2**24 on."""
     path = tmp_path / "counts.onnx"
     shapes = ({0: torch.export.Dim.DYNAMIC},)
-    torch.onnx.export(Counts().eval(), (torch.tensor([5, 6, 7]),), dynamic_shapes=shapes, verbose=False).save(
-        path
-    )
+    torch.onnx.export(Counts().eval(), (torch.tensor([5, 6, 7]),), dynamic_shapes=shapes, verbose=False).save(path)
     lengths = np.arange(1, 8193)
     expected = np.array([Counts.retention.counts(int(length)) for length in lengths]).T
     session = onnxruntime.InferenceSession(path)
@@ -209,9 +205,7 @@ def test_other_heads_strategies_and_configurations(tmp_path, family, changes, re
     for engine in ENGINES:
         opened = exports.opened(engine)
         for lengths in ([1], [2], [20], [13, 30, 4]):
-            expected, answer = (
-                run(batch_of(lengths), retained=True) for run in (exports.torch.run, opened.run)
-            )
+            expected, answer = (run(batch_of(lengths), retained=True) for run in (exports.torch.run, opened.run))
             assert answer.retained == expected.retained
             np.testing.assert_allclose(answer.logits, expected.logits, atol=1e-4, rtol=0)
 

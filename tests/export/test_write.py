@@ -99,9 +99,7 @@ def test_an_export_never_replaces_the_model_that_it_comes_from(relative, tmp_pat
     relative.model.save_pretrained(tmp_path / "plain")
     for name in ("saved", "plain"):
         before = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        message = refusal(
-            ModelFolderError, export, relative.model, relative.tokenizer, tmp_path / name, "onnx"
-        )
+        message = refusal(ModelFolderError, export, relative.model, relative.tokenizer, tmp_path / name, "onnx")
         assert "holds a saved model" in message
         assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == before
 
@@ -110,8 +108,7 @@ def test_an_export_never_replaces_the_model_that_it_comes_from(relative, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("engine", "precision", "within"),
-    [("onnx", "int8", 0.5), ("openvino", "int8", 1.5), ("openvino", "bf16", 0.3)],
+    ("engine", "precision", "within"), [("onnx", "int8", 0.5), ("openvino", "int8", 1.5), ("openvino", "bf16", 0.3)]
 )
 def test_lower_precisions_keep_counts_exact_and_shapes_free(relative, engine, precision, within):
     """Words may differ where scores are close; how many are retained may not."""
@@ -242,9 +239,7 @@ def test_folders_of_other_kinds_are_sent_where_they_belong(relative, tmp_path):
 
 BAD = {
     "no mask": {"attention_mask": None},
-    "a longer input than it reads": {
-        name: torch.ones(1, 513).long() for name in ("input_ids", "attention_mask")
-    },
+    "a longer input than it reads": {name: torch.ones(1, 513).long() for name in ("input_ids", "attention_mask")},
     "an unknown word": {"input_ids": torch.full((1, 9), 60)},
     "a negative word": {"input_ids": torch.full((1, 9), -1)},
     "an unknown type": {"token_type_ids": torch.full((1, 9), 2)},

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from model_folders import SIZES, saved
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    BertTokenizer,
-    PreTrainedModel,
-)
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, PreTrainedModel
 
 
 @pytest.fixture(scope="module")

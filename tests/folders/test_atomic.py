@@ -43,9 +43,7 @@ def test_a_folder_is_written_with_its_parents(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["model"]
 
 
-def test_files_and_folders_are_on_disk_before_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_and_folders_are_on_disk_before_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: set[int] = set()
     monkeypatch.setattr(os, "fsync", lambda handle: flushed.add(os.fstat(handle).st_ino))
     write_folder(tmp_path / "model", write_model("one"))
@@ -121,9 +119,7 @@ def test_files_that_appear_during_writing_are_not_deleted(tmp_path: Path) -> Non
     assert contents(tmp_path) == {"model/notes.txt": "mine"}
 
 
-def test_a_folder_is_replaced_where_names_cannot_be_exchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
     for text in ("one", "two"):
         write_folder(tmp_path / "model", write_model(text))
@@ -205,9 +201,7 @@ def test_nobody_else_can_read_the_staging_copy_of_a_private_file(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_file_that_cannot_be_written_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(tmp_path / "a", b"one")
 
     def fail(self: Path, target: Path) -> None:

@@ -78,9 +78,7 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"file": "mine"}
 
 
-@pytest.mark.parametrize(
-    "name", ["train.csv", ".git", "stale.safetensors", "pytorch_model.bin", "my_notes.txt"]
-)
+@pytest.mark.parametrize("name", ["train.csv", ".git", "stale.safetensors", "pytorch_model.bin", "my_notes.txt"])
 def test_a_model_with_a_file_of_the_user_beside_is_never_replaced(folder: Path, name: str) -> None:
     """A plain transformers folder, and then one of ours."""
     (folder / name).write_text("mine")

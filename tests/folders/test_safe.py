@@ -11,17 +11,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 import torch
-from model_folders import (
-    GTE,
-    SIZES,
-    TYPES,
-    assert_same_bits,
-    edit_bytes,
-    edit_config,
-    edit_weights,
-    refusal,
-    saved,
-)
+from model_folders import GTE, SIZES, TYPES, assert_same_bits, edit_bytes, edit_config, edit_weights, refusal, saved
 from safetensors.torch import load_file
 from transformers import (
     AlbertConfig,
@@ -55,20 +45,10 @@ from powerbert.folders.safe import read_model, read_tokenizer, silenced
             DistilBertConfig(vocab_size=50, dim=16, n_layers=2, n_heads=2, hidden_dim=32)
         ),
         DistilBertForSequenceClassification(
-            DistilBertConfig(
-                vocab_size=50, dim=16, n_layers=2, n_heads=2, hidden_dim=32, sinusoidal_pos_embds=True
-            )
+            DistilBertConfig(vocab_size=50, dim=16, n_layers=2, n_heads=2, hidden_dim=32, sinusoidal_pos_embds=True)
         ),
     ],
-    ids=[
-        "bert",
-        "bert-base",
-        "bert-no-pooler",
-        "bert-tied",
-        "albert-shared",
-        "distilbert",
-        "distilbert-sinusoidal",
-    ],
+    ids=["bert", "bert-base", "bert-no-pooler", "bert-tied", "albert-shared", "distilbert", "distilbert-sinusoidal"],
 )
 def test_a_saved_model_reads_back_bit_for_bit(model: PreTrainedModel, tmp_path: Path) -> None:
     expected = saved(model.train(), tmp_path)
@@ -112,9 +92,7 @@ def test_legacy_names_and_buffers_are_understood(folder: Path) -> None:
 
     def age(tensors: dict[str, torch.Tensor]) -> None:
         for name in [name for name in tensors if "LayerNorm" in name]:
-            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            )
+            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
             tensors[old] = tensors.pop(name)
         tensors["bert.embeddings.position_ids"] = torch.arange(20)[None]
         tensors["bert.embeddings.token_type_ids"] = torch.zeros(1, 20, dtype=torch.int64)
@@ -238,9 +216,7 @@ def test_the_tokenizer_reads_back(good: Path) -> None:
 def test_the_vocabulary_alone_makes_a_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer_config.json").unlink()
-    (folder / "vocab.txt").write_text(
-        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"])
-    )
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]))
     assert read_tokenizer(folder)("good bad")["input_ids"] == [2, 5, 6, 3]
 
 
@@ -254,9 +230,7 @@ def test_a_folder_without_vocabulary_has_no_tokenizer(folder: Path) -> None:
 
 def test_remote_code_in_the_tokenizer_is_refused(folder: Path) -> None:
     path = folder / "tokenizer_config.json"
-    path.write_text(
-        json.dumps(json.loads(path.read_text()) | {"auto_map": {"AutoTokenizer": ["code.T", None]}})
-    )
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"auto_map": {"AutoTokenizer": ["code.T", None]}}))
     assert "tokenizer_config.json has auto_map" in refusal(ModelFolderError, lambda: read_tokenizer(folder))
 
 

@@ -30,12 +30,8 @@ from powerbert.folders.safe import read_model, read_tokenizer
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert "nowhere is not a folder" in refusal(
-        ModelFolderError, lambda: read_model(tmp_path / "nowhere", TYPES)
-    )
-    assert "nowhere is not a folder" in refusal(
-        ModelFolderError, lambda: read_tokenizer(tmp_path / "nowhere")
-    )
+    assert "nowhere is not a folder" in refusal(ModelFolderError, lambda: read_model(tmp_path / "nowhere", TYPES))
+    assert "nowhere is not a folder" in refusal(ModelFolderError, lambda: read_tokenizer(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -54,9 +50,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     ids=["missing", "empty", "cut", "list", "bytes", "duplicate", "nan", "deep", "large"],
 )
 @pytest.mark.usefixtures("never_loaded")
-def test_a_config_that_is_no_small_json_object_is_refused(
-    folder: Path, text: bytes | None, named: str
-) -> None:
+def test_a_config_that_is_no_small_json_object_is_refused(folder: Path, text: bytes | None, named: str) -> None:
     (folder / "config.json").unlink()
     if text is not None:
         (folder / "config.json").write_bytes(text)
@@ -114,9 +108,7 @@ def test_more_layers_than_tensors_are_refused_without_building_them(
 
 @pytest.mark.usefixtures("never_loaded")
 def test_large_sizes_are_refused_by_the_header_without_memory(folder: Path) -> None:
-    edit_config(
-        folder, hidden_size=96_000, num_attention_heads=2, vocab_size=9_000_000, intermediate_size=90_000
-    )
+    edit_config(folder, hidden_size=96_000, num_attention_heads=2, vocab_size=9_000_000, intermediate_size=90_000)
     message = refusal(ModelFolderError, lambda: read_model(folder, TYPES))  # 3.4 TB if it were built
     assert "does not fit the model" in message
 
@@ -129,9 +121,7 @@ def test_sinusoidal_positions_are_not_computed_before_the_check(
     saved(DistilBertForSequenceClassification(DistilBertConfig(**sizes)), tmp_path)
     edit_config(tmp_path, sinusoidal_pos_embds=True, max_position_embeddings=1_000_000)
     distilbert = transformers.models.distilbert.modeling_distilbert
-    monkeypatch.setattr(
-        distilbert, "create_sinusoidal_embeddings", lambda **sizes: pytest.fail("a slow loop")
-    )
+    monkeypatch.setattr(distilbert, "create_sinusoidal_embeddings", lambda **sizes: pytest.fail("a slow loop"))
     message = refusal(ModelFolderError, lambda: read_model(tmp_path, TYPES))
     assert "distilbert.embeddings.position_embeddings.weight" in message
 
@@ -183,17 +173,13 @@ def test_architectures_must_name_one_model_of_this_type(folder: Path, names: obj
     ],
 )
 @pytest.mark.usefixtures("never_loaded")
-def test_a_config_that_asks_for_more_than_a_plain_model_is_refused(
-    folder: Path, key: str, value: object
-) -> None:
+def test_a_config_that_asks_for_more_than_a_plain_model_is_refused(folder: Path, key: str, value: object) -> None:
     edit_config(folder, **{key: value})
     assert f"config.json has {key}" in refusal(ModelFolderError, lambda: read_model(folder, TYPES))
     assert f"config.json has {key}" in refusal(ModelFolderError, lambda: read_tokenizer(folder))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"hidden_act": "no"}, {"pad_token_id": 99}, {"layer_norm_eps": "x"}], ids=repr
-)
+@pytest.mark.parametrize("changes", [{"hidden_act": "no"}, {"pad_token_id": 99}, {"layer_norm_eps": "x"}], ids=repr)
 @pytest.mark.usefixtures("never_loaded")
 def test_what_transformers_cannot_build_is_told_in_one_line(folder: Path, changes: dict[str, object]) -> None:
     edit_config(folder, **changes)
@@ -210,14 +196,8 @@ def first_tensor(header: dict[str, Any], **changes: Any) -> None:
 
 BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda f: edit_bytes(f / "model.safetensors", lambda data: data[:-1]), "is damaged"),
-    "cut in the header": (
-        lambda f: edit_bytes(f / "model.safetensors", lambda data: data[:99]),
-        "is damaged",
-    ),
-    "trailing bytes": (
-        lambda f: edit_bytes(f / "model.safetensors", lambda data: data + b"\0"),
-        "is damaged",
-    ),
+    "cut in the header": (lambda f: edit_bytes(f / "model.safetensors", lambda data: data[:99]), "is damaged"),
+    "trailing bytes": (lambda f: edit_bytes(f / "model.safetensors", lambda data: data + b"\0"), "is damaged"),
     "empty": (lambda f: edit_bytes(f / "model.safetensors", lambda data: b""), "is damaged"),
     "absurd header length": (
         lambda f: edit_bytes(f / "model.safetensors", lambda data: b"\xff" * 8 + data[8:]),
@@ -227,30 +207,16 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: edit_bytes(f / "model.safetensors", lambda data: data[:8] + b"[" + data[9:]),
         "is damaged",
     ),
-    "negative offset": (
-        lambda f: edit_header(f, lambda h: first_tensor(h, data_offsets=[-64, 0])),
-        "is damaged",
-    ),
+    "negative offset": (lambda f: edit_header(f, lambda h: first_tensor(h, data_offsets=[-64, 0])), "is damaged"),
     "overlap": (lambda f: edit_header(f, lambda h: first_tensor(h, data_offsets=[0, 64])), "is damaged"),
-    "offsets unlike the shape": (
-        lambda f: edit_header(f, lambda h: first_tensor(h, shape=[15])),
-        "is damaged",
-    ),
-    "shape of floats": (
-        lambda f: edit_header(f, lambda h: first_tensor(h, shape=[16.0])),
-        "is damaged",
-    ),
+    "offsets unlike the shape": (lambda f: edit_header(f, lambda h: first_tensor(h, shape=[15])), "is damaged"),
+    "shape of floats": (lambda f: edit_header(f, lambda h: first_tensor(h, shape=[16.0])), "is damaged"),
     "unknown dtype": (lambda f: edit_header(f, lambda h: first_tensor(h, dtype="F5")), "is damaged"),
     "too small a dtype": (
-        lambda f: edit_weights(
-            f, lambda t: t.update({"classifier.bias": torch.zeros(2).to(torch.float8_e4m3fn)})
-        ),
+        lambda f: edit_weights(f, lambda t: t.update({"classifier.bias": torch.zeros(2).to(torch.float8_e4m3fn)})),
         "the tensor classifier.bias in",
     ),
-    "a shape that overflows": (
-        lambda f: edit_header(f, lambda h: first_tensor(h, shape=[2**40, 2**40])),
-        "is damaged",
-    ),
+    "a shape that overflows": (lambda f: edit_header(f, lambda h: first_tensor(h, shape=[2**40, 2**40])), "is damaged"),
     "a header nested without end": (
         lambda f: edit_bytes(
             f / "model.safetensors", lambda data: struct.pack("<Q", 200_005) + b'{"a":' + b"[" * 200_000
@@ -259,14 +225,9 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "whole numbers as weight": (lambda f: edit_header(f, lambda h: first_tensor(h, dtype="I32")), "I32 [16]"),
     "entry is no object": (lambda f: edit_header(f, lambda h: h.update(extra=3)), "is damaged"),
-    "missing tensor": (
-        lambda f: edit_weights(f, lambda t: t.pop("classifier.bias")),
-        "lack 'classifier.bias'",
-    ),
+    "missing tensor": (lambda f: edit_weights(f, lambda t: t.pop("classifier.bias")), "lack 'classifier.bias'"),
     "four missing tensors": (
-        lambda f: edit_weights(
-            f, lambda t: [t.pop(n) for n in list(t) if "pooler" in n or "classifier" in n]
-        ),
+        lambda f: edit_weights(f, lambda t: [t.pop(n) for n in list(t) if "pooler" in n or "classifier" in n]),
         "'bert.pooler.dense.bias', 'bert.pooler.dense.weight', 'classifier.bias' and 1 more",
     ),
     "wrong shape": (
@@ -330,10 +291,7 @@ def test_what_transformers_reports_missing_is_believed(folder: Path, monkeypatch
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (
-            lambda index: index["weight_map"].update(extra="../secret.safetensors"),
-            "wrong file; got '../secret",
-        ),
+        (lambda index: index["weight_map"].update(extra="../secret.safetensors"), "wrong file; got '../secret"),
         (lambda index: index["weight_map"].update(extra="/etc/passwd"), "wrong file; got '/etc/passwd'"),
         (lambda index: index["weight_map"].update(extra="a\\..\\b.safetensors"), "names a wrong file"),
         (lambda index: index["weight_map"].update(extra=".."), "names a wrong file"),

@@ -65,9 +65,7 @@ def test_a_child_that_dies_of_an_illegal_instruction_leaves_the_caller_alive(pro
 
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_cap_that_cures_it_is_in_the_verdict_and_not_in_this_process(program, cap):
-    verdict = probing.examine(
-        "torch", "bf16", program(f"if os.environ.get({ISA!r}) != {cap!r}: {DIE}{FIGURES}")
-    )
+    verdict = probing.examine("torch", "bf16", program(f"if os.environ.get({ISA!r}) != {cap!r}: {DIE}{FIGURES}"))
     assert (verdict.state, verdict.cap, verdict.gflops) == (CAPPED, cap, 90.0)
     assert verdict.runs
     assert ISA not in os.environ
@@ -227,9 +225,7 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(examined, tmp_path, m
         ("MemoryError", False),
     ],
 )
-def test_only_a_death_that_will_come_again_is_remembered_for_the_next_process(
-    examined, memory, detail, stays
-):
+def test_only_a_death_that_will_come_again_is_remembered_for_the_next_process(examined, memory, detail, stays):
     asked, answers = examined
     answers["openvino", "bf16"] = replace(DEAD, detail=detail)
     probing.probe("openvino", "bf16")
@@ -279,10 +275,7 @@ def test_the_fastest_is_of_what_runs_and_answers():
     ("verdict", "why"),
     [
         (replace(DEAD, engine="torch"), "does not run on this machine (died with SIGILL)"),
-        (
-            replace(SLOW, engine="torch", ratio=0.05),
-            "is slower than fp32 on this machine (0.05 times",
-        ),
+        (replace(SLOW, engine="torch", ratio=0.05), "is slower than fp32 on this machine (0.05 times"),
         (replace(SAVED, engine="torch", precision="bf16"), f"needs {ISA}={CAPS[0]} in the environment"),
     ],
 )
@@ -326,8 +319,7 @@ def told(relative, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "why"),
-    [(DEAD, "does not run on this machine (died with SIGILL)"), (SLOW, "slower than fp32")],
+    ("verdict", "why"), [(DEAD, "does not run on this machine (died with SIGILL)"), (SLOW, "slower than fp32")]
 )
 def test_bf16_that_crashes_or_is_slower_is_replaced_by_fp32_and_told(relative, told, verdict, why):
     log = told(verdict)

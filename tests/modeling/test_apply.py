@@ -169,17 +169,9 @@ def test_trainer_trains_and_evaluates_a_model_with_elimination(tmp_path):
 
     model = powerbert.apply(tiny("bert"), RELATIVE)
     ids = torch.randint(5, 60, (16, 12), generator=torch.Generator().manual_seed(0))
-    data = [
-        {"input_ids": row, "attention_mask": torch.ones_like(row), "labels": i % 2}
-        for i, row in enumerate(ids)
-    ]
+    data = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": i % 2} for i, row in enumerate(ids)]
     arguments = TrainingArguments(
-        str(tmp_path),
-        max_steps=3,
-        per_device_train_batch_size=4,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
+        str(tmp_path), max_steps=3, per_device_train_batch_size=4, report_to=[], use_cpu=True, disable_tqdm=True
     )
     trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data)
     before = model.classifier.weight.detach().clone()
@@ -193,9 +185,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(reentrant):
     batch = batch_of([20, 9]) | {"labels": torch.tensor([0, 1])}
     gradients = []
     for checkpointing in (False, True):
-        model = powerbert.apply(
-            tiny("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), RELATIVE
-        )
+        model = powerbert.apply(tiny("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), RELATIVE)
         model.train()
         if checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": reentrant})

@@ -66,9 +66,7 @@ def test_any_padding_gives_the_answer_of_the_text_alone(family, strategy):
     pad = model.config.pad_token_id or 0
     powerbert.apply(model, RELATIVE, strategy)
     batch = batch_of(LENGTHS, pad=pad)
-    alone = [
-        {name: rows[i : i + 1, :length] for name, rows in batch.items()} for i, length in enumerate(LENGTHS)
-    ]
+    alone = [{name: rows[i : i + 1, :length] for name, rows in batch.items()} for i, length in enumerate(LENGTHS)]
     answers = torch.cat([logits(model, one) for one in alone])
     words = [retained_positions(model, one)[0] for one in alone]
     layouts = {
@@ -108,10 +106,7 @@ def test_an_input_of_pad_alone_gives_finite_numbers():
 def test_token_types_positions_and_embeddings_move_with_the_words():
     model = powerbert.apply(tiny("bert"), RELATIVE)
     batch = batch_of([12, 12])
-    extra = {
-        "token_type_ids": torch.tensor([[0] * 5 + [1] * 7] * 2),
-        "position_ids": torch.arange(3, 15)[None],
-    }
+    extra = {"token_type_ids": torch.tensor([[0] * 5 + [1] * 7] * 2), "position_ids": torch.arange(3, 15)[None]}
     expected = logits(model, batch | extra)
     pad = torch.nn.functional.pad
     left = {name: pad(rows, (4, 0)) for name, rows in (batch | extra).items()}
@@ -231,10 +226,7 @@ def test_full_retention_tells_that_every_encoder_retains_every_word(family):
     assert torch.equal(output.last_hidden_state, stock.last_hidden_state)
     assert len(output.retained) == len(retained) == 4
     for places, lengths in (*output.retained, *retained):
-        assert [row[:length].tolist() for row, length in zip(places, lengths, strict=True)] == [
-            [2, 3, 4, 5, 6],
-            [5, 6],
-        ]
+        assert [row[:length].tolist() for row, length in zip(places, lengths, strict=True)] == [[2, 3, 4, 5, 6], [5, 6]]
 
 
 def test_tuples_are_returned_where_asked_for():

@@ -37,9 +37,7 @@ def test_packing_changes_no_logit_and_no_key(family):
 def test_packed_weights_are_really_used():
     model = pack(tiny("bert"))
     logits(model, batch_of([9]))
-    assert all(
-        layer.forward.packed is not None for layer in model.modules() if type(layer) is torch.nn.Linear
-    )
+    assert all(layer.forward.packed is not None for layer in model.modules() if type(layer) is torch.nn.Linear)
 
 
 def test_changed_weights_are_packed_anew():

@@ -114,9 +114,7 @@ def test_both_layouts_answer_as_the_papers_order_does_on_real_weights(classifier
 def test_full_retention_is_bit_equal_on_real_weights(classifier, sentences):
     model, tokenizer = classifier
     powerbert.unpack(model)
-    batch = dict(
-        tokenizer(sentences[:16], padding=True, truncation=True, max_length=256, return_tensors="pt")
-    )
+    batch = dict(tokenizer(sentences[:16], padding=True, truncation=True, max_length=256, return_tensors="pt"))
     with torch.inference_mode():
         untouched = powerbert.remove(model)(**batch).logits
         assert torch.equal(powerbert.apply(model, RetentionConfiguration.full(12))(**batch).logits, untouched)

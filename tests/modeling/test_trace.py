@@ -66,9 +66,7 @@ def test_tracing_leaves_the_mode_of_the_model_alone():
 def test_each_word_piece_has_its_place_in_the_text_and_special_ones_have_none():
     model = powerbert.apply(tiny("bert"), RELATIVE)
     trace = powerbert.trace(model, tokenizer_for(), "Good acting", "bad")
-    written = [
-        None if span is None else trace.texts[span.text][span.start : span.end] for span in trace.spans
-    ]
+    written = [None if span is None else trace.texts[span.text][span.start : span.end] for span in trace.spans]
     assert written == [None, "Good", "act", "ing", None, "bad", None]
     assert [span.text for span in trace.spans if span] == [0, 0, 0, 1]
 

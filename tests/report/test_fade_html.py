@@ -135,18 +135,11 @@ def test_emoji_and_lone_surrogates_can_be_written_as_utf_8():
 
 def test_pieces_of_a_word_are_written_without_a_space():
     html = fade_page(a_trace(("fad", "##ing", ".")), "x")
-    assert re.search(
-        r'>fad</span><span class="w continues"[^>]*>ing</span><span class="w mark"[^>]*>\.<', html
-    )
+    assert re.search(r'>fad</span><span class="w continues"[^>]*>ing</span><span class="w mark"[^>]*>\.<', html)
 
 
 def test_a_word_tells_the_encoder_that_eliminates_it():
-    trace = trace_of(
-        ("[CLS]", "a", "b"),
-        ((0, 1), (0,)),
-        RetentionConfiguration.relative((0.6, 0.3)),
-        "attn-ws",
-    )
+    trace = trace_of(("[CLS]", "a", "b"), ((0, 1), (0,)), RetentionConfiguration.relative((0.6, 0.3)), "attn-ws")
     page = Page(fade_page(trace, "x"))
     assert [found["title"] for found in page.of("span") if "title" in found] == [
         "eliminated by encoder 2",
@@ -169,12 +162,7 @@ def test_the_controls_have_names_for_a_screen_reader():
 
 def test_the_page_follows_a_dark_or_light_screen_a_phone_and_less_motion():
     html = fade_page(a_trace(), "x")
-    for wish in (
-        "prefers-color-scheme: dark",
-        "prefers-reduced-motion",
-        "max-width: 32rem",
-        "width=device-width",
-    ):
+    for wish in ("prefers-color-scheme: dark", "prefers-reduced-motion", "max-width: 32rem", "width=device-width"):
         assert wish in html
 
 

@@ -72,8 +72,7 @@ def test_the_numbers_are_the_retained_length_and_the_mass():
 
 
 @pytest.mark.parametrize(
-    ("share", "text"),
-    [(0, "0 %"), (0.0001, "<1 %"), (0.01, "1 %"), (0.726, "73 %"), (0.9999, ">99 %"), (1, "100 %")],
+    ("share", "text"), [(0, "0 %"), (0.0001, "<1 %"), (0.01, "1 %"), (0.726, "73 %"), (0.9999, ">99 %"), (1, "100 %")]
 )
 def test_a_share_is_0_or_100_percent_only_where_it_is(share, text):
     assert _percent(share) == text
@@ -89,9 +88,7 @@ def test_rank_ticks_hold_the_first_and_the_last_rank_and_do_not_crowd(size):
 
 
 def test_every_encoder_adds_one_row_of_the_same_height():
-    heights = [
-        len(pixels([[1.0]] * encoders, RetentionConfiguration.full(encoders))) for encoders in (1, 6, 24)
-    ]
+    heights = [len(pixels([[1.0]] * encoders, RetentionConfiguration.full(encoders))) for encoders in (1, 6, 24)]
     assert heights[1] - heights[0] == pytest.approx(5 * picture.ROW * picture.DPI, abs=1)
     assert heights[2] - heights[1] == pytest.approx(18 * picture.ROW * picture.DPI, abs=1)
 

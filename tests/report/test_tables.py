@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from powerbert.report.tables import (
-    WIDEST_BAR,
-    arms_table,
-    efficiency_table,
-    headline_table,
-    retention_table,
-)
+from powerbert.report.tables import WIDEST_BAR, arms_table, efficiency_table, headline_table, retention_table
 from powerbert.retention import SCALE, RetentionConfiguration
 
 

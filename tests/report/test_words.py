@@ -50,9 +50,7 @@ def a_tokenizer(kind):
         tokenizer = Tokenizer(models.Unigram())
         tokenizer.normalizer = normalizers.NFKC()
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(
-            vocab_size=60, special_tokens=special, unk_token="[UNK]", show_progress=False
-        )
+        trainer = trainers.UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="[UNK]", show_progress=False)
     tokenizer.train_from_iterator(["a good film in paris, isn't it the good films"] * 5, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
@@ -83,11 +81,7 @@ def test_processed_counts_the_word_vectors_of_all_encoders_with_and_without_elim
 
 
 def test_runs_merge_consecutive_encoders_with_the_same_retained_words():
-    assert [(run.name, run.retained) for run in runs(a_trace())] == [
-        ("1-2", (0, 2, 3, 4)),
-        ("3", (0, 3)),
-        ("4", (0,)),
-    ]
+    assert [(run.name, run.retained) for run in runs(a_trace())] == [("1-2", (0, 2, 3, 4)), ("3", (0, 3)), ("4", (0,))]
 
 
 def test_runs_do_not_merge_equal_counts_of_different_words():
@@ -143,9 +137,7 @@ def test_an_emoji_of_several_byte_pieces_is_shown_once():
 
 
 def test_an_unknown_word_is_shown_as_it_was_written():
-    trace = Trace(
-        ("[UNK]",), ((0,),), RetentionConfiguration.full(1), "attn-ws", ("Žižek",), (Span(0, 0, 5),)
-    )
+    trace = Trace(("[UNK]",), ((0,),), RetentionConfiguration.full(1), "attn-ws", ("Žižek",), (Span(0, 0, 5),))
     assert sentence(readable(trace)) == "Žižek"
 
 
@@ -158,9 +150,7 @@ def test_sentence_marks_a_piece_whose_beginning_is_missing():
     assert sentence(readable(a_trace()), (0, 3, 5)) == "[CLS] ·ing ."
 
 
-@pytest.mark.parametrize(
-    "steering", ["\x1b[31m", "\x07", "\u202e", "\u2066", "\ud800", "\r", "\x9b", "\u2028"]
-)
+@pytest.mark.parametrize("steering", ["\x1b[31m", "\x07", "\u202e", "\u2066", "\ud800", "\r", "\x9b", "\u2028"])
 def test_characters_that_steer_a_terminal_or_turn_the_text_are_replaced(steering):
     shown = visible(f"a{steering}b")
     assert steering[0] not in shown
@@ -174,12 +164,7 @@ def test_line_ends_are_shown_and_emoji_stay_whole():
 
 @pytest.mark.parametrize(
     ("label", "score", "text"),
-    [
-        ("positive", 0.9821, "positive (0.982)"),
-        ("positive", None, "positive"),
-        (None, 3.25, "3.250"),
-        (None, None, ""),
-    ],
+    [("positive", 0.9821, "positive (0.982)"), ("positive", None, "positive"), (None, 3.25, "3.250"), (None, None, "")],
 )
 def test_verdict_shows_what_the_model_answered(label, score, text):
     assert verdict(a_trace(label=label, score=score)) == text

@@ -37,9 +37,7 @@ def test_one_class_only_is_refused_in_train_and_a_warning_in_dev(tmp_path):
 def test_constant_scores_are_refused_in_train(tmp_path):
     task = own_task("text", kind="regression")
     data = read_split(csv(tmp_path / "a.csv", ("a", 2.5), ("b", 2.5)), task)
-    with pytest.raises(
-        DataError, match=r"from line 2 on are labelled 2\.5; training needs at least two values"
-    ):
+    with pytest.raises(DataError, match=r"from line 2 on are labelled 2\.5; training needs at least two values"):
         check_splits({"train": data}, task)
 
 
@@ -51,8 +49,7 @@ def test_repetitions_and_overlap_are_counted_and_the_first_is_named(tmp_path):
     assert findings.warnings == (
         f"{train}: 2 of 5 train rows repeat the text of an earlier row, 1 of them with another label; "
         "the first is line 5, which repeats line 3",
-        f"{dev}: 2 of 3 dev rows are in the training data too; the first is line 3, "
-        f"which is line 4 of {train}",
+        f"{dev}: 2 of 3 dev rows are in the training data too; the first is line 3, which is line 4 of {train}",
     )
     assert findings.rows == {"train": 5, "dev": 3}
     assert findings.labels == {"train": {"0": 1, "1": 4}, "dev": {"0": 2, "1": 1}}
@@ -77,9 +74,7 @@ def test_counts_agree_with_a_plain_count(rows):
     task = find_task("sst-2")
     findings = check_splits({"dev": read_split(data, task)}, task)
     repeated = len(rows) - len({text for text, _ in rows})
-    assert any(f"{repeated} of {len(rows)} dev rows repeat" in line for line in findings.warnings) == bool(
-        repeated
-    )
+    assert any(f"{repeated} of {len(rows)} dev rows repeat" in line for line in findings.warnings) == bool(repeated)
     assert findings.labels["dev"] == {
         "negative": sum(y == 0 for _, y in rows),
         "positive": sum(y == 1 for _, y in rows),

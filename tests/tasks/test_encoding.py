@@ -124,9 +124,7 @@ def test_unlabelled_and_regression_columns(tokenizer):
     task = own_task("text", kind="regression")
     encoded = encode_split(read_split(data, task), task, tokenizer, 8)
     assert encoded.features["labels"].dtype == "float32"
-    assert (
-        "labels" not in encode_split(read_split(data, task, labelled=False), task, tokenizer, 8).column_names
-    )
+    assert "labels" not in encode_split(read_split(data, task, labelled=False), task, tokenizer, 8).column_names
 
 
 def test_the_remarks_stay_with_the_rows_and_nothing_is_written(tokenizer):

@@ -22,9 +22,7 @@ from powerbert.tasks.registry import own_task
 BOM = b"\xef\xbb\xbf"
 TASK = own_task("text", label="label", labels=("no", "yes"))
 
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
-    str.strip
-)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
 lines = texts.filter(lambda text: not set("\t\n\r") & set(text))
 tables = st.lists(st.tuples(texts, st.integers(0, 1)), min_size=1, max_size=8)
 line_tables = st.lists(st.tuples(lines, st.integers(0, 1)), min_size=1, max_size=8)

@@ -34,8 +34,7 @@ def test_n_never_exceeds_the_model(lengths, limit):
 
 
 @pytest.mark.parametrize(
-    ("length", "chosen"),
-    [(1, 64), (95, 64), (96, 128), (191, 128), (192, 256), (383, 256), (384, 512), (9000, 512)],
+    ("length", "chosen"), [(1, 64), (95, 64), (96, 128), (191, 128), (192, 256), (383, 256), (384, 512), (9000, 512)]
 )
 def test_ties_go_to_the_larger(length, chosen):
     assert choose_max_length([length]) == chosen

@@ -126,9 +126,7 @@ def test_ten_thousand_rows_take_under_two_seconds(name):
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize(
-    ("predictions", "labels"), [([], []), ([1], [1, 2]), ([[1]], [[1]]), ([float("nan")], [1.0])]
-)
+@pytest.mark.parametrize(("predictions", "labels"), [([], []), ([1], [1, 2]), ([[1]], [[1]]), ([float("nan")], [1.0])])
 def test_what_cannot_be_scored_is_refused(predictions, labels):
     for name in METRICS:
         with pytest.raises(DataError):

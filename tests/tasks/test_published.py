@@ -15,18 +15,7 @@ MNLI_HEAD = "index promptID pairID genre sentence1_binary_parse sentence2_binary
 MNLI_HEAD = (MNLI_HEAD + "sentence2_parse sentence1 sentence2 label1").split()
 MNLI_ROW = ["0", "1", "1n", "fiction", "(", ")", "(", ")"]
 MSR_HEAD = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
-STS_HEAD = [
-    "index",
-    "genre",
-    "filename",
-    "year",
-    "old_index",
-    "source1",
-    "source2",
-    "sentence1",
-    "sentence2",
-    "score",
-]
+STS_HEAD = ["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score"]
 STS_ROW = ["0", "main-captions", "MSRvid", "2012test", "0001", "none", "none"]
 GLUE = {  # task: (files of the official download, rows expected per split)
     "CoLA": (
@@ -70,14 +59,8 @@ GLUE = {  # task: (files of the official download, rows expected per split)
     "MNLI-m": (
         {
             "train.tsv": [[*MNLI_HEAD, "gold_label"], [*MNLI_ROW, "a", "b", "neutral", "neutral"]],
-            "dev_matched.tsv": [
-                [*MNLI_HEAD, "gold_label"],
-                [*MNLI_ROW, "c", "d", "neutral", "contradiction"],
-            ],
-            "dev_mismatched.tsv": [
-                [*MNLI_HEAD, "gold_label"],
-                [*MNLI_ROW, "e", "f", "neutral", "entailment"],
-            ],
+            "dev_matched.tsv": [[*MNLI_HEAD, "gold_label"], [*MNLI_ROW, "c", "d", "neutral", "contradiction"]],
+            "dev_mismatched.tsv": [[*MNLI_HEAD, "gold_label"], [*MNLI_ROW, "e", "f", "neutral", "entailment"]],
         },
         {"train": [("a", "b", 1)], "dev": [("c", "d", 2)]},
     ),
@@ -141,9 +124,7 @@ def test_the_rows_that_quora_left_incomplete_are_skipped_and_told(tmp_path):
 def test_glues_test_files_have_no_labels_and_cola_has_a_header_there(tmp_path):
     write(tmp_path / "CoLA", {"test.tsv": [["index", "sentence"], ["0", "Bill whistled."]]})
     write(tmp_path / "MNLI", {"test_mismatched.tsv": [MNLI_HEAD[:-1], [*MNLI_ROW, "a", "b"]]})
-    assert rows(task_data(tmp_path, find_task("cola"), ["test"], labelled=False)["test"]) == [
-        ("Bill whistled.",)
-    ]
+    assert rows(task_data(tmp_path, find_task("cola"), ["test"], labelled=False)["test"]) == [("Bill whistled.",)]
     assert rows(task_data(tmp_path, find_task("mnli-mm"), ["test"], labelled=False)["test"]) == [("a", "b")]
     with pytest.raises(DataError, match="no column 'label'; the columns are 'index', 'sentence'"):
         task_data(tmp_path, find_task("cola"), ["test"])
@@ -221,9 +202,7 @@ def test_the_race_folder(tmp_path):
     for content, message in {
         page("second", "E"): r"high9\.txt, question 1: the label is unknown; got 'E'",
         page(" ", "A"): r"high9\.txt, question 1: column 'article' is empty",
-        page("x", "A").replace(
-            '"d"]', '"d", "e"]'
-        ): r"question 1: column 'options' is not a list of 4 options",
+        page("x", "A").replace('"d"]', '"d", "e"]'): r"question 1: column 'options' is not a list of 4 options",
         page("x", "A").replace('"d"]', '""]'): "an option in column 'options' is empty",
         page("x", "A").replace('["A"]', "[]"): r"high9\.txt: not a RACE article",
         page("x", "A").replace('["A"]', '"A"'): "not a RACE article",

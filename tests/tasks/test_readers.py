@@ -30,13 +30,7 @@ ROWS = {  # name: (file, content, task, line, what it says)
     "infinite own class": ("a.jsonl", b'{"text": "x", "label": Infinity}', OWN, 1, "not finite"),
     "nan in a CSV": ("a.csv", b"text,label\na,nan\n", OWN, 2, "not finite"),
     "list as class": ("a.jsonl", b'{"text": "x", "label": [1]}', OWN, 1, "neither text nor a number"),
-    "huge class": (
-        "a.jsonl",
-        b'{"text": "x", "label": 1' + b"0" * 400 + b"}",
-        SST,
-        1,
-        "integer of 1329 bits",
-    ),
+    "huge class": ("a.jsonl", b'{"text": "x", "label": 1' + b"0" * 400 + b"}", SST, 1, "integer of 1329 bits"),
     "NaN score": ("a.jsonl", scores("1.5", "NaN"), STS, 2, "not finite; got nan"),
     "infinite score": ("a.jsonl", scores("1.5", "2", "-Infinity"), STS, 3, "not finite"),
     "overflowing score": ("a.jsonl", scores("1" + "0" * 400), STS, 1, "not finite"),
@@ -74,18 +68,8 @@ ROWS = {  # name: (file, content, task, line, what it says)
     "gzip line": ("a.jsonl.gz", gzip.compress(GOOD + b"{"), SST, 2, "JSON is broken"),
 }
 WHOLE = {  # name: (file, content, task, what it says)
-    "missing column": (
-        "a.csv",
-        b"review,label\na,1\n",
-        OWN,
-        "no column 'text'; the columns are 'review', 'label'",
-    ),
-    "missing label column": (
-        "a.jsonl",
-        b'{"text": "a"}',
-        SST,
-        "no column 'label'; the columns of line 1 are 'text'",
-    ),
+    "missing column": ("a.csv", b"review,label\na,1\n", OWN, "no column 'text'; the columns are 'review', 'label'"),
+    "missing label column": ("a.jsonl", b'{"text": "a"}', SST, "no column 'label'; the columns of line 1 are 'text'"),
     "missing pair": ("a.tsv", b"sentence1\tlabel\na\t1\n", STS, "no column 'text_b' or 'text_pair'"),
     "empty file": ("a.jsonl", b"", SST, "no rows"),
     "blank file": ("a.jsonl", b"\n\n", SST, "no rows"),
@@ -99,12 +83,7 @@ WHOLE = {  # name: (file, content, task, what it says)
     "blank plain text": ("a.txt", b"\n \n", own_task("a"), "no column 'label'"),
     "not gzip": ("a.jsonl.gz", GOOD, SST, "is not a gzip file"),
     "secretly gzip": ("a.jsonl", gzip.compress(GOOD), SST, "is a gzip file"),
-    "truncated gzip": (
-        "a.jsonl.gz",
-        gzip.compress(GOOD * 50)[:-12],
-        SST,
-        "the gzip file is damaged after line",
-    ),
+    "truncated gzip": ("a.jsonl.gz", gzip.compress(GOOD * 50)[:-12], SST, "the gzip file is damaged after line"),
     "damaged gzip": ("a.csv.gz", gzip.compress(b"text,label\na,1\n")[:-8] + b"12345678", SST, "is damaged"),
     "not Parquet": ("a.parquet", b"PAR1 nonsense", SST, "not a Parquet file"),
     "text as label": (

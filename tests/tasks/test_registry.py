@@ -47,9 +47,7 @@ def test_hyper_parameters_are_the_releases_and_else_within_the_papers_ranges():
         values = task.hyper_parameters
         if task.name in RELEASE:
             assert values.published
-            assert (values.lr, values.lr_soft_extract, values.lambda_, values.batch_size) == RELEASE[
-                task.name
-            ]
+            assert (values.lr, values.lr_soft_extract, values.lambda_, values.batch_size) == RELEASE[task.name]
         else:
             assert not values.published
             assert 2e-5 <= values.lr <= 6e-5

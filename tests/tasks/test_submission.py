@@ -44,10 +44,7 @@ def test_the_files_are_the_official_ones():
 
 
 def test_the_content_to_the_byte():
-    assert submission(find_task("rte"), [1, 0]) == (
-        "RTE.tsv",
-        "index\tprediction\n0\tnot_entailment\n1\tentailment\n",
-    )
+    assert submission(find_task("rte"), [1, 0]) == ("RTE.tsv", "index\tprediction\n0\tnot_entailment\n1\tentailment\n")
     assert submission(find_task("cola"), [1, 0]) == ("CoLA.tsv", "index\tprediction\n0\t1\n1\t0\n")
     assert submission(find_task("sts-b"), [3.14159]) == ("STS-B.tsv", "index\tprediction\n0\t3.142\n")
 

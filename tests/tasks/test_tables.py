@@ -17,9 +17,7 @@ from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
 
 TASK = own_task("text", label="label", labels=("no", "yes"))
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
-    str.strip
-)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
 rows_of_text = st.lists(st.tuples(texts, st.integers(0, 1)), min_size=1, max_size=8)
 
 
@@ -90,10 +88,7 @@ def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
         read_split(tmp_path / "b.parquet", TASK)
     data.rename_columns({"review": "text", "stars": "label"}).select([0]).to_parquet(tmp_path / "c.parquet")
     with pytest.raises(DataError, match=r"c\.parquet, row 1: the label is unknown; got 1"):
-        read_split(
-            tmp_path / "c.parquet",
-            own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]),
-        )
+        read_split(tmp_path / "c.parquet", own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]))
 
 
 def test_a_hub_name_is_loaded_with_configuration_and_split(monkeypatch):

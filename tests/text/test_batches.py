@@ -155,9 +155,7 @@ def test_half_batches_make_up_the_same_steps(size, half):
     """Two steps or processes of half the batch train on what one of the whole batch does."""
     order = list(LengthGroupedSampler([1 + i % 37 for i in range(size)], 2 * half, seed=3))
     loader = DataLoader(
-        range(size),
-        batch_size=half,
-        sampler=LengthGroupedSampler([1 + i % 37 for i in range(size)], 2 * half, 3),
+        range(size), batch_size=half, sampler=LengthGroupedSampler([1 + i % 37 for i in range(size)], 2 * half, 3)
     )
     assert [row for batch in loader for row in batch.tolist()] == order
 

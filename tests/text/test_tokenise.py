@@ -61,9 +61,7 @@ def test_a_pair_is_said_to_be_cut_only_where_it_is(first, second):
     assert len(rows[0]["input_ids"]) == min(first + second + 3, LONGEST)
 
 
-@pytest.mark.parametrize(
-    "text", [" " * 5000 + "good film", "\n" * 5000 + "good film", "good" + "\t" * 5000 + "film"]
-)
+@pytest.mark.parametrize("text", [" " * 5000 + "good film", "\n" * 5000 + "good film", "good" + "\t" * 5000 + "film"])
 def test_white_space_does_not_use_up_the_cap(text):
     assert words(text) == (["[CLS]", "good", "film", "[SEP]"], False)
     assert words(text + " " * 5000) == (["[CLS]", "good", "film", "[SEP]"], False)

@@ -8,13 +8,7 @@ import pytest
 
 from powerbert.errors import PowerBertError
 from powerbert.tasks.registry import find_task
-from powerbert.training.options import (
-    RULES,
-    AnytimeOptions,
-    Options,
-    RetrainOptions,
-    SearchOptions,
-)
+from powerbert.training.options import RULES, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
 KINDS = (Options, SearchOptions, RetrainOptions, AnytimeOptions)
 BAD = [

@@ -37,9 +37,7 @@ def folder(tmp_path_factory):
         (Verdict(*TRAINING, WORKS, 14.0, 0.09), "is slower than fp32"),
     ],
 )
-def test_bf16_that_would_crash_or_is_slower_is_replaced_by_fp32_and_told(
-    folder, monkeypatch, caplog, verdict, why
-):
+def test_bf16_that_would_crash_or_is_slower_is_replaced_by_fp32_and_told(folder, monkeypatch, caplog, verdict, why):
     monkeypatch.setattr(verdicts, "probe", lambda *pair: verdict)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     shutil.rmtree(folder / "bf16", ignore_errors=True)
@@ -78,10 +76,7 @@ def test_what_is_reported_after_bf16_training_is_the_saved_model_in_fp32(tmp_pat
         judged["logits"] = model(**probe).logits
         return evaluate(model, split, task, tokenizer)
 
-    probe = {
-        "input_ids": torch.tensor([[2, 7, 8, 9, 3]]),
-        "attention_mask": torch.ones(1, 5, dtype=torch.long),
-    }
+    probe = {"input_ids": torch.tensor([[2, 7, 8, 9, 3]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
     pretrained(tmp_path / "encoder")
     monkeypatch.setattr("powerbert.training.runner.evaluate", spy)
     options = Options(epochs=1, batch_size=8, accumulation=1, precision="bf16")

@@ -19,16 +19,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.registry import find_task
 from powerbert.training import AnytimeOptions, Options, anytime, finetune
-from powerbert.training.sandwich import (
-    LEAST,
-    SHAPES,
-    Sandwich,
-    late,
-    linear,
-    random_configuration,
-    scaled,
-    work,
-)
+from powerbert.training.sandwich import LEAST, SHAPES, Sandwich, late, linear, random_configuration, scaled, work
 
 FAST = {"epochs": 1, "batch_size": 8}
 

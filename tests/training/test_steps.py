@@ -202,9 +202,7 @@ def fine_tuned_model_gone(folder):
 
 
 @pytest.mark.parametrize(
-    "case",
-    [other_labels, other_vocabulary, no_head, no_record, fine_tuned_model_gone],
-    ids=lambda c: c.__name__,
+    "case", [other_labels, other_vocabulary, no_head, no_record, fine_tuned_model_gone], ids=lambda c: c.__name__
 )
 def test_a_teacher_that_cannot_teach_is_refused_in_one_line_before_anything_is_written(steps, tmp_path, case):
     given, expected = case(steps / case.__name__)
@@ -257,9 +255,7 @@ def assert_same_weights(root, expected):
         ours, theirs = (load_file(folder / name / "model.safetensors") for folder in (root, expected))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[key], theirs[key]) for key in ours), name
-        assert retention_of(powerbert.load(root / name)[0]) == retention_of(
-            powerbert.load(expected / name)[0]
-        )
+        assert retention_of(powerbert.load(root / name)[0]) == retention_of(powerbert.load(expected / name)[0])
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])

@@ -85,9 +85,7 @@ def interrupt(root: Path, rank: int | None = None) -> None:
     if rank is None:
         process.send_signal(signal.SIGTERM)
     else:
-        os.kill(
-            int(re.findall(rf"rank {rank} is process (\d+)", log_of(root).read_text())[0]), signal.SIGTERM
-        )
+        os.kill(int(re.findall(rf"rank {rank} is process (\d+)", log_of(root).read_text())[0]), signal.SIGTERM)
     assert process.wait(timeout=120) != 0
 
 
@@ -159,9 +157,7 @@ def test_every_dev_row_counts_once_although_they_do_not_divide(one_process, two_
 
 def test_several_processes_leave_the_files_that_one_leaves(one_process, two_processes):
     for name in FOLDERS:
-        ours, theirs = (
-            {file.name for file in (root / name).iterdir()} for root in (two_processes, one_process)
-        )
+        ours, theirs = ({file.name for file in (root / name).iterdir()} for root in (two_processes, one_process))
         assert ours == theirs
     assert {path.name for path in two_processes.iterdir()} == {"pretrained", "launched.log", *FOLDERS}
 

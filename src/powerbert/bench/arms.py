@@ -209,9 +209,7 @@ class Workbench:
 def same_mean(lengths: Sequence[int], share: float) -> int:
     """The cap at which texts cut to it have this share of their words, or just above."""
     goal = share * sum(lengths)
-    return next(
-        cap for cap in range(1, max(lengths) + 1) if sum(min(length, cap) for length in lengths) >= goal
-    )
+    return next(cap for cap in range(1, max(lengths) + 1) if sum(min(length, cap) for length in lengths) >= goal)
 
 
 def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:

@@ -35,9 +35,7 @@ def curves(
     return found
 
 
-def _points(
-    bench: Workbench, engines: Engines, rounds: int, length: int, batch: int
-) -> Iterator[dict[str, Any]]:
+def _points(bench: Workbench, engines: Engines, rounds: int, length: int, batch: int) -> Iterator[dict[str, Any]]:
     """Both models in every engine, in turn, on one batch of inputs of one length."""
     inputs = bench.of_length(length, batch)
     pairs = [

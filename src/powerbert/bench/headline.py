@@ -23,9 +23,7 @@ def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:
             "stock transformers, batches padded to their longest": [
                 a for a in _full(timings) if (a.engine, a.feed) == (STOCK, "dynamic")
             ],
-            "stock transformers, padded to N": [
-                a for a in _full(timings) if (a.engine, a.feed) == (STOCK, "fixed")
-            ],
+            "stock transformers, padded to N": [a for a in _full(timings) if (a.engine, a.feed) == (STOCK, "fixed")],
             "best truncated arm": [a for a in timings if a.model == "truncated" and a.precision == precision],
         }
         for name, arms in baselines.items():

@@ -57,9 +57,7 @@ def measure_arms(
     rates += [{arm.precision: bench.flops(arm) / 1e9 / timings[arm].median} for arm in arms]
     limits = {name: max(rate.get(name, 0.0) for rate in rates) for name in rates[0]}
     described = [
-        _describe(
-            bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None
-        )
+        _describe(bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None)
         for arm in arms
     ]
     return {

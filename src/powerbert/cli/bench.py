@@ -59,9 +59,7 @@ def _measure(
     asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]]
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
-    graphs = {
-        (arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED
-    }
+    graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED}
     for arm in progress(graphs.values(), what=f"exporting {len(graphs)} graphs"):
         workbench.engine(arm)
     rounds = asked.rounds or (5 if asked.thorough else 3)

@@ -70,9 +70,7 @@ def open_model(asked: Answering, columns: Columns) -> tuple[Engine, Task]:
             engine = open_engine(folder, asked.engine, asked.precision, threads=asked.threads)
     except UnsupportedModelError as error:
         remedy = "run finetune first, or name another folder"
-        raise UnsupportedModelError(
-            f"{asked.model} does not answer texts", got=str(error), remedy=remedy
-        ) from error
+        raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
     if isinstance(engine, TorchEngine):
         if columns.max_length is not None:
             engine.tokenizer.model_max_length = columns.max_length
@@ -136,13 +134,8 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
     elif source.task is not None and source.data is not None and source.train is source.dev is None:
         splits = task_data(source.data, task)
     else:
-        raise DataError(
-            "where is the data?", remedy="give --task NAME --data FOLDER, or --train FILE --dev FILE"
-        )
-    parts = {
-        "train": part(splits["train"], source.rows, seed),
-        "dev": part(splits["dev"], source.dev_rows, 0),
-    }
+        raise DataError("where is the data?", remedy="give --task NAME --data FOLDER, or --train FILE --dev FILE")
+    parts = {"train": part(splits["train"], source.rows, seed), "dev": part(splits["dev"], source.dev_rows, 0)}
     data = Data.of(task, parts, source.max_length)
     for line in (*data.findings.lines(), *data.findings.notes):
         note(line)

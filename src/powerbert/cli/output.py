@@ -103,15 +103,11 @@ def check_target(target: str, flag: str) -> None:
         raise PowerBertError(f"{flag} is not a file", got=target, remedy="give the name of a file")
     parent = path.resolve().parent
     if not parent.is_dir():
-        raise PowerBertError(
-            f"the folder of {flag} does not exist", got=target, remedy=f"create {parent} first"
-        )
+        raise PowerBertError(f"the folder of {flag} does not exist", got=target, remedy=f"create {parent} first")
     if not os.access(parent, os.W_OK):
         raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
     if path.is_file() and path.resolve().name in own_files(parent):
-        raise PowerBertError(
-            f"{flag} would replace a file of a model", got=target, remedy="give another file"
-        )
+        raise PowerBertError(f"{flag} would replace a file of a model", got=target, remedy="give another file")
 
 
 def write_json(target: str, data: Any, flag: str = "--json") -> None:
@@ -166,9 +162,7 @@ def _problem(target: str, flag: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise PowerBertError(
-            f"{flag} cannot be written", got=target, rule=error.strerror or str(error)
-        ) from error
+        raise PowerBertError(f"{flag} cannot be written", got=target, rule=error.strerror or str(error)) from error
 
 
 class _Harmless:

@@ -111,9 +111,7 @@ def _answered(
 # ---- what is written -----------------------------------------------------------------------
 
 
-def _records(
-    held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task
-) -> Iterator[Record]:
+def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[Record]:
     """For each row its line in the source, the label and how sure the model is, as `pipeline` says it."""
     names, function = engine.labels, function_of(engine.problem_type, len(engine.labels))
     if task.kind == "multiple-choice":

@@ -117,9 +117,7 @@ def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
     table = plain_table(title, [""], [first.metric, "95 % interval", "word-vectors", "of the full model"])
     for name, one in evaluations.items():
         interval = f"{100 * one.interval.low:.1f} to {100 * one.interval.high:.1f}"
-        table.add_row(
-            name, f"{100 * one.value:.2f}", interval, f"{one.word_vectors:,}", f"{100 * one.work:.1f} %"
-        )
+        table.add_row(name, f"{100 * one.value:.2f}", interval, f"{one.word_vectors:,}", f"{100 * one.work:.1f} %")
     return table
 
 

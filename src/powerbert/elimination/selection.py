@@ -41,10 +41,7 @@ def attn_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None
     if probabilities is None:
         raise ValueError("attn-ws scores word-vectors by attention; got no probabilities")
     return significance(
-        probabilities,
-        real,
-        exclude_self=scoring.exclude_self,
-        padded_queries_vote=scoring.padded_queries_vote,
+        probabilities, real, exclude_self=scoring.exclude_self, padded_queries_vote=scoring.padded_queries_vote
     )
 
 

@@ -10,11 +10,7 @@ from torch import Tensor
 
 
 def significance(
-    probabilities: Tensor,
-    real: Tensor | None = None,
-    *,
-    exclude_self: bool = False,
-    padded_queries_vote: bool = False,
+    probabilities: Tensor, real: Tensor | None = None, *, exclude_self: bool = False, padded_queries_vote: bool = False
 ) -> Tensor:
     """Sig(w) = sum over heads h and words w' of A_h[w', w], in fp32.
 

@@ -51,9 +51,7 @@ def answer_rows(
     return logits
 
 
-def answer(
-    engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW
-) -> Iterator[Logits]:
+def answer(engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW) -> Iterator[Logits]:
     """Logits (labels,) of each text, in the order of the texts, which may be a stream of any size."""
     read = 0
     for held in windows(texts, window):

@@ -184,15 +184,10 @@ def _left_out(what: str) -> Iterator[None]:
 # ---- calibration and choice --------------------------------------------------------------
 
 
-def calibrate(
-    arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.perf_counter
-) -> tuple[ArmTiming, ...]:
+def calibrate(arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.perf_counter) -> tuple[ArmTiming, ...]:
     """Time every arm with the same batches, in turn, so that a busy machine slows all of them alike."""
     engines = {
-        (name, eliminated): arm
-        for name, both in arms.items()
-        for eliminated, arm in enumerate(both)
-        if arm is not None
+        (name, eliminated): arm for name, both in arms.items() for eliminated, arm in enumerate(both) if arm is not None
     }
     limits = min((arm.limits for arm in engines.values()), key=lambda limits: limits.longest)
     timings = []

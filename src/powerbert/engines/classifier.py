@@ -117,9 +117,7 @@ def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = 
     if not isinstance(engine, str) or engine not in (AutoEngine.name, *ENGINES):
         known = ", ".join((AutoEngine.name, *ENGINES))
         raise PowerBertError("unknown engine", got=engine, rule=f"one of {known}")
-    opened = (
-        open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
-    )
+    opened = open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
     return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)
 
 

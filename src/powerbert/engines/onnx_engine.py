@@ -40,9 +40,7 @@ class OnnxEngine(Engine):
         options.log_severity_level = 4  # a graph that cannot be read is told below, in one line
         options.intra_op_num_threads = threads or 0
         with one_line(f"{folder / GRAPH} cannot be loaded", EXPORT_AGAIN):
-            session = onnxruntime.InferenceSession(
-                str(folder / GRAPH), options, providers=["CPUExecutionProvider"]
-            )
+            session = onnxruntime.InferenceSession(str(folder / GRAPH), options, providers=["CPUExecutionProvider"])
         check_graph(folder, {given.name for given in session.get_inputs()}, exported.limits)
         return cls(session, exported, tokenizer)
 

@@ -13,19 +13,13 @@ from powerbert.errors import PowerBertError
 from powerbert.export.exported import Exported, read_exported
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
-ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)
-}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)}
 
 logger = logging.getLogger(__name__)
 
 
 def open_engine(
-    folder: str | Path,
-    engine: str | None = None,
-    precision: str | None = None,
-    *,
-    threads: int | None = None,
+    folder: str | Path, engine: str | None = None, precision: str | None = None, *, threads: int | None = None
 ) -> Engine:
     """Load a saved or exported folder; by default with the engine and precision that it was made for.
 
@@ -41,9 +35,7 @@ def open_engine(
         raise PowerBertError("unknown engine", got=engine, rule="one of " + ", ".join(ENGINES))
     known = ENGINES[engine].precisions
     if precision is not None and precision not in known:
-        raise PowerBertError(
-            f"unknown precision of {engine}", got=precision, rule="one of " + ", ".join(known)
-        )
+        raise PowerBertError(f"unknown precision of {engine}", got=precision, rule="one of " + ", ".join(known))
     if exported is not None and exported.engine == engine and exported.precision in known:
         precision = _sound(exported, precision or exported.precision)
     return ENGINES[engine].load(folder, precision, threads)

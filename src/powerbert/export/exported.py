@@ -14,14 +14,7 @@ from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from powerbert.errors import ModelFolderError, one_line
 from powerbert.folders.atomic import write_folder
-from powerbert.folders.manifest import (
-    CONFIG,
-    MANIFEST,
-    Manifest,
-    check_replaceable,
-    read_manifest,
-    write_manifest,
-)
+from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
 from powerbert.folders.safe import read_config, read_tokenizer, silenced
 from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits
@@ -45,9 +38,7 @@ class Exported(NamedTuple):
     retention: RetentionConfiguration | None
     encoders: int
 
-    def in_precision(
-        self, folder: Path, asked: str | None, interchangeable: tuple[str, ...] = ()
-    ) -> Exported:
+    def in_precision(self, folder: Path, asked: str | None, interchangeable: tuple[str, ...] = ()) -> Exported:
         """Run it in the precision asked for, if that can be had from the files in the folder."""
         if asked in (None, self.precision):
             return self
@@ -118,9 +109,7 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
                 problem_type, encoders = _configured(folder)
                 named, encoders = dict(enumerate(labels)), encoders if retention is None else len(retention)
                 return Exported(engine, precision, limits, named, problem_type, retention, encoders)
-    raise ModelFolderError(
-        f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN
-    )
+    raise ModelFolderError(f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN)
 
 
 def _configured(folder: Path) -> tuple[str | None, int]:

@@ -63,9 +63,7 @@ def trace(model: Any, limits: Limits) -> Any:
         _quiet(),
     ):
         model(**example)  # what Rand-WS computes once and remembers must not be remembered from a trace
-        program = torch.export.export(
-            Graph(model), (), kwargs=example, dynamic_shapes=dict.fromkeys(example, free)
-        )
+        program = torch.export.export(Graph(model), (), kwargs=example, dynamic_shapes=dict.fromkeys(example, free))
         onnx: Any = torch.onnx.export(
             program, input_names=list(example), output_names=outputs_of(model), dynamo=True, verbose=False
         )

@@ -60,9 +60,7 @@ def export(
     batches = list(_batches(tokenizer, limits, texts))
     labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
 
-    about = Exported(
-        to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model)
-    )
+    about = Exported(to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model))
 
     def write_graph(target: Path) -> None:
         traced = trace(model, limits) if program is None else program
@@ -83,9 +81,7 @@ def needs_scales(to: str, precision: str) -> bool:
 def check_target(to: str, precision: str) -> None:
     """Refuse an engine that nothing is exported to, and a precision that it does not have."""
     if not isinstance(to, str) or to not in PRECISIONS:
-        raise PowerBertError(
-            "a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS)
-        )
+        raise PowerBertError("a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS))
     known = PRECISIONS[to]
     if precision not in known:
         raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
@@ -107,9 +103,7 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
     prepare_openvino()  # quantising runs the graph
     with TemporaryDirectory() as temporary:
         _write_onnx(program, Path(temporary) / GRAPHS["onnx"], "fp32")
-        graph = openvino.Core().read_model(
-            str(Path(temporary) / GRAPHS["onnx"])
-        )  # convert_model reports to Intel
+        graph = openvino.Core().read_model(str(Path(temporary) / GRAPHS["onnx"]))  # convert_model reports to Intel
         if precision == "int8":
             graph = quantise_openvino(graph, batches)
         openvino.save_model(graph, str(target), compress_to_fp16=False)

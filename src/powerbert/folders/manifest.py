@@ -69,8 +69,7 @@ def folder_digest(folder: str | Path) -> str:
     folder = Path(folder)
     manifest, names = read_manifest(folder), own_files(folder)
     digests = {
-        name: manifest.sha256.get(name) or digest(folder / name)
-        for name in sorted(names - {MANIFEST, *manifest.extra})
+        name: manifest.sha256.get(name) or digest(folder / name) for name in sorted(names - {MANIFEST, *manifest.extra})
     }
     if not digests:
         raise ModelFolderError(f"{folder} holds no model", remedy="give the folder of a model")
@@ -105,17 +104,13 @@ def check_replaceable(folder: Path, *, exported: bool = False) -> None:
             raise ModelFolderError(what, rule="a user's files are never deleted", remedy=remedy)
     if inside and exported != (_read(folder).export is not None):
         held, new = ("a saved", "an exported") if exported else ("an exported", "a saved")
-        raise ModelFolderError(
-            f"{folder} holds {held} model", rule=f"{new} one never replaces it", remedy=remedy
-        )
+        raise ModelFolderError(f"{folder} holds {held} model", rule=f"{new} one never replaces it", remedy=remedy)
 
 
 def read_json(path: Path, limit: int) -> dict[str, Any]:
     """Read one JSON object; a key given twice or NaN would mean different things to different readers."""
     if not path.is_file():
-        raise ModelFolderError(
-            f"{path} is missing", rule="a model folder holds it as a plain file", remedy=SAVE_AGAIN
-        )
+        raise ModelFolderError(f"{path} is missing", rule="a model folder holds it as a plain file", remedy=SAVE_AGAIN)
     with one_line(f"{path} cannot be read", SAVE_AGAIN), path.open("rb") as file:
         text = file.read(limit + 1)
     if len(text) > limit:

@@ -88,9 +88,7 @@ def read_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json as a dict whose sizes are sane; no class of transformers has seen it yet."""
     if not folder.is_dir():
-        raise _wrong(
-            f"{folder} is not a folder", "a model is a local folder", remedy="get it with hf download"
-        )
+        raise _wrong(f"{folder} is not a folder", "a model is a local folder", remedy="get it with hf download")
     for other in (*folder.glob("adapter_config.json"), *folder.glob("shard-*.safetensors")):
         # from_pretrained would follow these to other weights than the ones checked here
         raise _wrong(f"{other} is not part of a plain model", f"the weights are in {WEIGHTS}")
@@ -150,9 +148,7 @@ def _check_weights(folder: Path, model: PreTrainedModel, header: Header) -> None
     unexpected = {name for name in found.keys() - needed.keys() if not ignored.search(name)}
     if unexpected or len(found) < len(header):
         names = _names(unexpected or header.keys() - found.keys())  # or one weight under two names
-        raise _wrong(
-            f"the weights in {folder} have unexpected {names}", rule, remedy="save the class you mean"
-        )
+        raise _wrong(f"the weights in {folder} have unexpected {names}", rule, remedy="save the class you mean")
     for name in needed.keys() & found.keys():
         shape, is_float = list(needed[name].shape), needed[name].is_floating_point()
         dtype, stored = found[name]
@@ -180,9 +176,7 @@ def _load(folder: Path, model_class: Any, config: Any, options: dict[str, Any]) 
         tensor.data = tensor.data.clone()
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise _wrong(
-                f"the tensor {name} in {folder} is not finite", "no weight is NaN or infinite in fp32"
-            )
+            raise _wrong(f"the tensor {name} in {folder} is not finite", "no weight is NaN or infinite in fp32")
     return model
 
 

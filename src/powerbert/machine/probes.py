@@ -148,11 +148,7 @@ def _openvino(precision: str) -> Callable[[Floats, Floats], Product]:
             right = _quantised(ops, right, 2 * weights, 255)  # 7 of the 8 bits, as exports have them
         model = openvino.Model([ops.matmul(left, right, False, False)], [given], "layer")
         hint = "bf16" if precision == "bf16" else "f32"
-        options = {
-            "INFERENCE_PRECISION_HINT": hint,
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": "1",
-        }
+        options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": "1"}
         request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
         return lambda: request.infer({0: rows})[0]
 

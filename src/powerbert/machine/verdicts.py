@@ -147,9 +147,7 @@ def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdic
     able = [
         verdict
         for verdict in verdicts
-        if verdict.runs
-        and (verdict.engine, verdict.precision) != TRAINING
-        and precision in (None, verdict.precision)
+        if verdict.runs and (verdict.engine, verdict.precision) != TRAINING and precision in (None, verdict.precision)
     ]
     return max(able, key=lambda verdict: verdict.gflops or 0, default=None)
 
@@ -216,11 +214,7 @@ _known: dict[tuple[str, str], Verdict] = {}
 
 def _key() -> str:
     """What a verdict depends on, as a short digest."""
-    facts = [
-        *processor(),
-        os.environ.get(ISA),
-        versions(("powerbert", "torch", "onnxruntime", "openvino")),
-    ]
+    facts = [*processor(), os.environ.get(ISA), versions(("powerbert", "torch", "onnxruntime", "openvino"))]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 

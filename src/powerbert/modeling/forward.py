@@ -64,9 +64,7 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     config, wants_states = self.config, arguments.get("output_hidden_states")
     if wants_states is None:
         wants_states = config.output_hidden_states
-    arranged, encoded = run(
-        self, elimination, arguments, record_states=wants_states, record_retained=wants_retained
-    )
+    arranged, encoded = run(self, elimination, arguments, record_states=wants_states, record_retained=wants_retained)
     hidden, pooled = elimination.family.finish(self, encoded.hidden)
     last = hidden if elimination.cls_only else _give_back(hidden, arranged)
     output = BaseModelOutputWithPooling(last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled))
@@ -199,10 +197,7 @@ def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:
     like = next(given[name] for name in ("input_ids", "inputs_embeds") if name in given)
     batch, length = like.shape[:2]
     mask = arguments.get("attention_mask")
-    if mask is None:
-        real = torch.ones(batch, length, dtype=torch.bool, device=like.device)
-    else:
-        real = mask.to(torch.bool)
+    real = torch.ones(batch, length, dtype=torch.bool, device=like.device) if mask is None else mask.to(torch.bool)
     lengths = real.sum(dim=1).clamp(min=1)  # an input of PAD alone still has its first row as CLS
     order = torch.arange(length, device=like.device)
     width, padded = ops.extent(lengths, length, trim)
@@ -255,9 +250,7 @@ def _refuse_unsupported(base: Any, arguments: dict[str, Any], positional: int) -
     words = arguments["inputs_embeds"] if arguments.get("input_ids") is None else arguments["input_ids"]
     if mask is not None and mask.shape != words.shape[:2]:
         raise UnsupportedModelError(
-            "the attention mask does not fit the inputs",
-            got=tuple(mask.shape),
-            rule=f"{tuple(words.shape[:2])}",
+            "the attention mask does not fit the inputs", got=tuple(mask.shape), rule=f"{tuple(words.shape[:2])}"
         )
     attentions = arguments.get("output_attentions")
     if base.config.output_attentions if attentions is None else attentions:

@@ -159,9 +159,7 @@ class Packed(NamedTuple):
             if each is None:
                 parts.append(torch.arange(block.first, end, device=device))
             else:
-                parts.append(
-                    (torch.arange(block.first, end, length, device=device)[:, None] + each).flatten()
-                )
+                parts.append((torch.arange(block.first, end, length, device=device)[:, None] + each).flatten())
         return _filled(parts)[None]
 
     def extract(self, j: int, blocks: list[Block], retained: Rows) -> Self:
@@ -169,9 +167,7 @@ class Packed(NamedTuple):
         index = self.rows(blocks, retained)
         if index is None:
             return self
-        hidden, positions = (
-            each[0].index_select(0, index[0])[None] for each in (self.hidden, self.positions)
-        )
+        hidden, positions = (each[0].index_select(0, index[0])[None] for each in (self.hidden, self.positions))
         sizes = [(len(group.positions), group.counts[j - 1], group.counts) for group in self.groups]
         return self._replace(hidden=hidden, positions=positions, groups=_grouped(positions[0], sizes))
 

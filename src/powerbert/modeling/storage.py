@@ -30,11 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def save(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: str | Path,
-    *,
-    extra: Mapping[str, bytes] | None = None,
+    model: Any, tokenizer: PreTrainedTokenizerBase, folder: str | Path, *, extra: Mapping[str, bytes] | None = None
 ) -> None:
     """Write model, tokenizer and retention configuration to `folder`, all of it or nothing.
 
@@ -62,9 +58,7 @@ def save(
     write_folder(folder, write, check_replaceable)
 
 
-def load(
-    folder: str | Path, *, manifest: Manifest | None = None
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load what `save` wrote, checked and with elimination applied; or a plain transformers folder.
 
     Only safetensors are read, no code of the folder runs, and every tensor must be there. `manifest` is what
@@ -117,7 +111,5 @@ def elimination_in(folder: Path, manifest: Manifest) -> tuple[RetentionConfigura
     if kinds != {name: type(value) for name, value in asdict(Scoring()).items()} or abs(scoring.seed) >> 63:
         raise ModelFolderError(f"{path} has unknown scoring options", got=settings["scoring"])
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ModelFolderError(
-            f"{path} has an unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES)
-        )
+        raise ModelFolderError(f"{path} has an unknown strategy", got=strategy, rule="one of " + ", ".join(STRATEGIES))
     return retention, strategy, scoring

@@ -23,16 +23,12 @@ def bench_picture(figures: dict[str, Any]) -> bytes:
     curves = [(name, figures[name]) for name in ("by_length", "by_batch") if name in figures]
     height = 1.4 + 0.24 * len(arms) + (3.6 if curves else 0)
     figure = new_figure(10, height, dpi=140, layout="constrained")
-    grid = figure.add_gridspec(
-        2 if curves else 1, 2, height_ratios=[0.24 * len(arms) + 1, 3.6][: 1 + bool(curves)]
-    )
+    grid = figure.add_gridspec(2 if curves else 1, 2, height_ratios=[0.24 * len(arms) + 1, 3.6][: 1 + bool(curves)])
     _bars(figure.add_subplot(grid[0, :]), arms, figures)
     for column, (name, points) in enumerate(curves):
         marks = _curve(figure.add_subplot(grid[1, column]), name.removeprefix("by_"), points)
         if column == 0:  # both have the same engines
-            figure.legend(
-                handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8
-            )
+            figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return png(figure)
 
 

@@ -73,7 +73,5 @@ def choice_lines(figures: dict[str, Any]) -> list[str]:
     choices = {said[name]: choice for name, choice in figures["recommended"].items() if choice is not None}
     lines = [f"{name}: {choice['engine']} {choice['precision']}" for name, choice in choices.items()]
     for variable, value in figures["environment"].items():
-        lines.append(
-            f"set {variable}={value} for training in bf16; engines that need it are opened with it anyway"
-        )
+        lines.append(f"set {variable}={value} for training in bf16; engines that need it are opened with it anyway")
     return [*lines, "powerbert bench measures your own model and texts"]

@@ -33,9 +33,7 @@ from powerbert.report.words import (
 LARGE_TYPE = 60  # a sentence of so many word-vectors is set large
 NAMED = 4  # so many survivors are named beside their number
 TALL = 60  # a grid of more rows scrolls within its own frame
-STYLE, SCRIPT = (
-    files("powerbert.report").joinpath(f"fade.{kind}").read_text("utf-8") for kind in ("css", "js")
-)
+STYLE, SCRIPT = (files("powerbert.report").joinpath(f"fade.{kind}").read_text("utf-8") for kind in ("css", "js"))
 
 
 def fade_page(trace: Trace, title: str) -> str:
@@ -141,9 +139,7 @@ def _size(words: tuple[Word, ...]) -> str:
 
 def _joined(words: tuple[Word, ...], spans: list[str]) -> str:
     """Put a space before each word that is not a piece of the one before."""
-    return "".join(
-        span if word.joins else f" {span}" for word, span in zip(words, spans, strict=True)
-    ).strip()
+    return "".join(span if word.joins else f" {span}" for word, span in zip(words, spans, strict=True)).strip()
 
 
 def _element(word: Word) -> str:

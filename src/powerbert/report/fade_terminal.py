@@ -14,15 +14,7 @@ from rich.text import Text
 
 from powerbert.elimination.selection import STRATEGIES
 from powerbert.modeling.trace import Trace
-from powerbert.report.words import (
-    last_encoder,
-    processed,
-    readable,
-    reduction,
-    runs,
-    survivors,
-    verdict,
-)
+from powerbert.report.words import last_encoder, processed, readable, reduction, runs, survivors, verdict
 
 SURVIVES = "bold green"
 RETAINED = "bold cyan"
@@ -67,10 +59,7 @@ class Fade:
         yield Text()
         yield from _row("encoder", "retained", [Text("words")], style=ELIMINATED)
         before = everything
-        for name, retained in [
-            ("input", everything),
-            *((run.name, run.retained) for run in runs(self.trace)),
-        ]:
+        for name, retained in [("input", everything), *((run.name, run.retained) for run in runs(self.trace))]:
             if aligned:
                 lines = _broken(self._aligned(retained, dot), width)
             else:

@@ -91,9 +91,7 @@ def _numbers(degrees: Rows, retention: RetentionConfiguration) -> list[tuple[str
     masses = [math.fsum(row) for row in degrees]
     if retention.is_relative:
         shares = (mass / len(degrees[0]) for mass in masses)
-        return [
-            (_percent(part), _percent(share)) for part, share in zip(retention.fractions, shares, strict=True)
-        ]
+        return [(_percent(part), _percent(share)) for part, share in zip(retention.fractions, shares, strict=True)]
     return [(str(count), f"{mass:.1f}") for count, mass in zip(retention.values, masses, strict=True)]
 
 
@@ -123,14 +121,7 @@ def _draw_ranks(axes: Axes, degrees: Rows, retention: RetentionConfiguration) ->
     y = [border for j in range(encoders) for border in borders[j : j + 2]]
     for colour, width in (("white", 5.0), (BLUE, 2.4)):  # a white rim, so that it shows on any colour
         axes.plot(
-            x,
-            y,
-            color=colour,
-            linewidth=width,
-            solid_joinstyle="miter",
-            solid_capstyle="butt",
-            clip_on=False,
-            zorder=3,
+            x, y, color=colour, linewidth=width, solid_joinstyle="miter", solid_capstyle="butt", clip_on=False, zorder=3
         )
     axes.set(xlim=(first, last), ylim=(borders[-1], borders[0]))  # encoder 1 on top
     axes.set_yticks(range(1, encoders + 1))
@@ -168,9 +159,7 @@ def _draw_headings(figure: Figure, height: float, retention: RetentionConfigurat
     part = sum(retention.fractions) / len(retention)
     summary = f"Retention parameters r; over all encoders {_percent(part)} of the word-vectors are retained"
     start = LEFT / WIDTH
-    name = figure.text(
-        start, 1 - 0.38 / height, "", family=FONT, size=14, weight="bold", color=INK, parse_math=False
-    )
+    name = figure.text(start, 1 - 0.38 / height, "", family=FONT, size=14, weight="bold", color=INK, parse_math=False)
     _fit(name, visible(title[:MOST_TITLE]) if title else "", (WIDTH - 2 * LEFT) * DPI)
     figure.text(start, 1 - 0.64 / height, summary, family=FONT, size=10, color=MUTED)
     left = LEFT + RANKS_WIDTH + GAP

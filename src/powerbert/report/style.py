@@ -23,9 +23,7 @@ def new_figure(width: float, height: float, dpi: int, **more: Any) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError(
-            "a picture needs matplotlib", remedy='pip install "powerbert[train]"'
-        ) from None
+        raise MissingExtraError("a picture needs matplotlib", remedy='pip install "powerbert[train]"') from None
     figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white", **more)
     FigureCanvasAgg(figure)  # without pyplot
     return figure

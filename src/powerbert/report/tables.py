@@ -65,9 +65,7 @@ def retention_table(retention: RetentionConfiguration) -> Table:
 # ---- what a model answers ------------------------------------------------------------------
 
 
-def comparison_table(
-    found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str
-) -> Table:
+def comparison_table(found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str) -> Table:
     """An exported model against torch in fp32; `metrics` are those of both, where there are labels."""
     title = f"{len(found.first):,} texts that were not used for the scales"
     table = plain_table(title, [""], [f"{exported} against torch fp32"])

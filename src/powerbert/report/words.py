@@ -137,9 +137,7 @@ def readable(trace: Trace) -> tuple[Word, ...]:
     """
     words: list[Word] = []
     spans = trace.spans
-    for token, before, span, after in zip(
-        trace.tokens, (None, *spans[:-1]), spans, (*spans[1:], None), strict=True
-    ):
+    for token, before, span, after in zip(trace.tokens, (None, *spans[:-1]), spans, (*spans[1:], None), strict=True):
         if span is None:
             words.append(Word(visible(token), special=True))
             continue

@@ -139,9 +139,7 @@ def _repetitions(name: str, split: Split, rows: list[_Row], first: Mapping[bytes
     ]
 
 
-def _overlap(
-    name: str, split: Split, rows: list[_Row], trained: Mapping[bytes, _Row], train: Split
-) -> list[str]:
+def _overlap(name: str, split: Split, rows: list[_Row], trained: Mapping[bytes, _Row], train: Split) -> list[str]:
     both = [row for row in rows if row.texts in trained]
     if not both:
         return []

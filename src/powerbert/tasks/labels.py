@@ -113,8 +113,6 @@ def _whole(number: float, text: str) -> str:
         raise BadValueError("the label is not finite", "a class is a name or a whole number")
     if number != int(number):
         raise BadValueError(
-            "the label is not a class",
-            "a class is a name or a whole number",
-            "for scores use a regression task",
+            "the label is not a class", "a class is a name or a whole number", "for scores use a regression task"
         )
     return text if text.lstrip("+-").isdigit() else str(int(number))

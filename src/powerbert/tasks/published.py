@@ -40,9 +40,7 @@ def open_source(data: DataSource, task: Task) -> Source:
         return text_source(path, task, "tsv")
     if isinstance(data, str) and not path.suffix and not os.path.exists(path):
         raise DataError(
-            f"{data} does not exist",
-            rule=f"files are {EXTENSIONS}",
-            remedy=f"for the hub write {HUB}{data}",
+            f"{data} does not exist", rule=f"files are {EXTENSIONS}", remedy=f"for the hub write {HUB}{data}"
         )
     form = file_format(path)
     return parquet_source(path, task) if form == "parquet" else text_source(path, task, form)

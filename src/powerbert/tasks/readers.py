@@ -159,9 +159,7 @@ def _text_problem(texts: dict[str, object], names: dict[str, str]) -> tuple[str,
     return None
 
 
-def _label(
-    source: Source, record: Record, value: object, task: Task, known: dict[str, int]
-) -> int | float | str:
+def _label(source: Source, record: Record, value: object, task: Task, known: dict[str, int]) -> int | float | str:
     """A class index, a float, or the class name of a task whose classes are not known yet."""
     try:
         if is_missing(value):

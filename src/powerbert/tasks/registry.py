@@ -99,9 +99,7 @@ TASKS: tuple[Task, ...] = (
     _mnli("MNLI-m", "matched"),
     _mnli("MNLI-mm", "mismatched"),
     _glue("QNLI", _pair(("question", "sentence")), "accuracy", 128, labels=NLI),
-    _glue(
-        "STS-B", _pair(SENTENCES), "spearman", 64, label_columns=("label", "score"), label_range=(0.0, 5.0)
-    ),
+    _glue("STS-B", _pair(SENTENCES), "spearman", 64, label_columns=("label", "score"), label_range=(0.0, 5.0)),
     Task(
         "IMDB",
         "classification",
@@ -162,9 +160,7 @@ def own_task(
     `labels` fixes the class names beforehand, as for a model that already has a head.
     """
     if kind not in ("classification", "regression"):
-        raise DataError(
-            "a task of your own is classification or regression", got=kind, remedy="use task RACE"
-        )
+        raise DataError("a task of your own is classification or regression", got=kind, remedy="use task RACE")
     named = [column for column in (text, text_pair, label) if column is not None]
     if not all(isinstance(column, str) and column for column in named):
         raise DataError("a column name is empty", got=named, rule="--text, --text-pair, --label name columns")

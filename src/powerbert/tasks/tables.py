@@ -64,9 +64,7 @@ def hub_source(address: str, task: Task) -> Source:
     name, _, split = address.removeprefix(HUB).partition("@")
     name, _, configuration = name.partition(":")
     if not name or name.startswith((".", "/")):
-        raise DataError(
-            "not a dataset of the hub", got=address, rule="write hub:NAME, hub:NAME:CONFIGURATION@SPLIT"
-        )
+        raise DataError("not a dataset of the hub", got=address, rule="write hub:NAME, hub:NAME:CONFIGURATION@SPLIT")
     try:
         dataset = load_dataset(name, configuration or None, split=split or "train")
     except Exception as error:  # connection, offline mode, unknown name, script, disk: many types, one remedy

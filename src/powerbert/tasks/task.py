@@ -63,8 +63,7 @@ class Task:
     """N; None means: the paper's rule on the training data (`lengths.choose_max_length`)."""
     hyper_parameters: HyperParameters = DEFAULT_HYPER_PARAMETERS
     files: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)},
-        hash=False,
+        default_factory=lambda: {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}, hash=False
     )
     """Split -> the file names it may have, without extension; the last is the hub's."""
     folders: tuple[str, ...] = ()
@@ -92,9 +91,7 @@ class Task:
         if self.kind != "classification":
             return 1
         if self.labels is None:
-            raise DataError(
-                f"the classes of task {self.name} are not known yet", remedy="read the training data first"
-            )
+            raise DataError(f"the classes of task {self.name} are not known yet", remedy="read the training data first")
         return len(self.labels)
 
     def with_labels(self, labels: Sequence[str]) -> Task:

@@ -17,9 +17,7 @@ def function_of(problem_type: str | None, labels: int, asked: str | None = None)
     """What becomes of the logits: as the model is made for, unless the caller asks for another function."""
     if asked is not None:
         if asked not in FUNCTIONS:
-            raise PowerBertError(
-                "unknown function_to_apply", got=asked, rule="one of " + ", ".join(FUNCTIONS)
-            )
+            raise PowerBertError("unknown function_to_apply", got=asked, rule="one of " + ", ".join(FUNCTIONS))
         return asked
     if problem_type == "regression":
         return "none"

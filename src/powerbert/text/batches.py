@@ -61,9 +61,7 @@ def _few_numbers(rows: int) -> int:
     return rows if rows < 16 else 1 << (rows.bit_length() - 1)
 
 
-def collate(
-    rows: Sequence[Mapping[str, Sequence[int]]], pad: int | None, multiple: int = 1
-) -> dict[str, Integers]:
+def collate(rows: Sequence[Mapping[str, Sequence[int]]], pad: int | None, multiple: int = 1) -> dict[str, Integers]:
     """Pad rows on the right to their longest, rounded up to a multiple: (batch, length) each."""
     names = [name for name in INPUTS if name in rows[0]]
     width = max(len(row["input_ids"]) for row in rows)

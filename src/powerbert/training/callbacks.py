@@ -94,9 +94,7 @@ class Bar(TrainerCallback):
         """Start where a resumed run goes on."""
         if state.is_world_process_zero:
             interval = 0.1 if sys.stderr.isatty() else QUIET
-            self.bar = tqdm(
-                total=state.max_steps, initial=state.global_step, unit="step", mininterval=interval
-            )
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step", mininterval=interval)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Move on."""

@@ -42,9 +42,7 @@ class Data:
         return cls(task, splits, check_splits(splits, task), max_length)
 
     @classmethod
-    def read(
-        cls, train: DataSource, dev: DataSource, *, text: str, text_pair: str | None = None, label: str
-    ) -> Data:
+    def read(cls, train: DataSource, dev: DataSource, *, text: str, text_pair: str | None = None, label: str) -> Data:
         """Read and check your own files; `text`, `text_pair` and `label` name their columns."""
         return cls.of(*read_splits({"train": train, "dev": dev}, own_task(text, text_pair, label)))
 
@@ -84,9 +82,7 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
         first = next(iter(data.splits.values()))
         lengths = measure_lengths(data.splits.get("train", first), data.task, tokenizer)
         max_length = choose_max_length(lengths, limit)
-        why = (
-            f"N={max_length} by the paper's rule: 99 % of the inputs have at most {covering_length(lengths)}"
-        )
+        why = f"N={max_length} by the paper's rule: 99 % of the inputs have at most {covering_length(lengths)}"
     if max_length > limit:
         max_length, why = limit, f"N={limit}, the longest input of the model"
     tokenizer.model_max_length = max_length

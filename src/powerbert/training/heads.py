@@ -50,9 +50,7 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
     return same_labels(_labels(model), task.labels or ())
 
 
-def model_for(
-    folder: str | Path, task: Task, seed: int
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, bool]:
+def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, bool]:
     """Load a model for the task, without elimination; the third value tells whether it brought its head.
 
     A new head is drawn from the seed; every tensor of the encoder comes from the folder.
@@ -87,9 +85,7 @@ def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: s
         )
 
 
-def check_teacher(
-    folder: str | Path, task: Task, student: PreTrainedModel, tokenizer: Any, *, vectors: bool
-) -> None:
+def check_teacher(folder: str | Path, task: Task, student: PreTrainedModel, tokenizer: Any, *, vectors: bool) -> None:
     """Refuse a teacher that does not answer the task, or does not read what the student reads."""
     remedy = "give another --teacher, or --distillation 0"
     teacher, own = load(folder)

@@ -37,9 +37,7 @@ class Options:
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
-    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = (
-        "fp32"
-    )
+    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = "fp32"
     gradient_checkpointing: Annotated[bool, "Less memory, more time: recompute in the backward pass."] = False
     evaluations: Annotated[int, "Evaluations and checkpoints per epoch."] = 1
     report_to: Annotated[str, "Where transformers' Trainer reports: none, tensorboard, wandb."] = "none"
@@ -83,8 +81,7 @@ class SearchOptions(Options):
     ] = True
     bins: Annotated[int, "Bins of relative rank per encoder."] = 32
     lengths: Annotated[
-        str,
-        "half: an encoder retains the ranks with r of a half or more; mass: the paper's ceiling of the mass.",
+        str, "half: an encoder retains the ranks with r of a half or more; mass: the paper's ceiling of the mass."
     ] = "half"
     optimiser: Annotated[
         str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
@@ -110,13 +107,11 @@ class SearchOptions(Options):
 class RetrainOptions(Options):
     """Options of re-training."""
 
-    distillation: Annotated[
-        float, "Weight of the fine-tuned model's answers against the labels; 0: labels alone."
-    ] = 0.5
-    temperature: Annotated[float, "Softens the answers that are distilled."] = 2.0
-    hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = (
-        0.0
+    distillation: Annotated[float, "Weight of the fine-tuned model's answers against the labels; 0: labels alone."] = (
+        0.5
     )
+    temperature: Annotated[float, "Softens the answers that are distilled."] = 2.0
+    hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
 
     @property
     def needs_teacher(self) -> bool:

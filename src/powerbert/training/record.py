@@ -78,9 +78,7 @@ def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
     return False
 
 
-def model_card(
-    settings: dict[str, Any], evaluation: Evaluation, retention: RetentionConfiguration | None
-) -> str:
+def model_card(settings: dict[str, Any], evaluation: Evaluation, retention: RetentionConfiguration | None) -> str:
     """A README for the model's folder, with the retention table."""
     low, high = evaluation.interval
     lines = [

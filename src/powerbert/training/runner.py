@@ -154,14 +154,7 @@ class Run:
 
 @contextmanager
 def begin(
-    step: str,
-    model: Folder,
-    data: Data,
-    output: Folder,
-    options: Options,
-    *,
-    progress: bool = False,
-    **more: Any,
+    step: str, model: Folder, data: Data, output: Folder, options: Options, *, progress: bool = False, **more: Any
 ) -> Iterator[Run]:
     """Hold the output for this run, new or resumed; refusals come before anything is written.
 

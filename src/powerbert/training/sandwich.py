@@ -55,11 +55,7 @@ def flat(encoders: int, budget: float) -> RetentionConfiguration:
     return RetentionConfiguration.relative([max(budget, LEAST)] * encoders)
 
 
-SHAPES: dict[str, Callable[[int, float], RetentionConfiguration]] = {
-    "late": late,
-    "linear": linear,
-    "flat": flat,
-}
+SHAPES: dict[str, Callable[[int, float], RetentionConfiguration]] = {"late": late, "linear": linear, "flat": flat}
 
 
 def work(fractions: Sequence[float] | NDArray[Any]) -> float:
@@ -73,18 +69,14 @@ def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfigurati
     return _bisect(budget, lambda dial: fractions**dial)
 
 
-def random_configuration(
-    least: RetentionConfiguration, generator: numpy.random.Generator
-) -> RetentionConfiguration:
+def random_configuration(least: RetentionConfiguration, generator: numpy.random.Generator) -> RetentionConfiguration:
     """Draw shares between those of `least` and 1, never rising."""
     low = numpy.asarray(least.fractions)
     drawn = low + (1 - low) * generator.random(len(least))
     return RetentionConfiguration.relative(numpy.minimum.accumulate(drawn).clip(1 / SCALE, 1.0).tolist())
 
 
-def _with_budget(
-    encoders: int, budget: float, share: Callable[[float, float], float]
-) -> RetentionConfiguration:
+def _with_budget(encoders: int, budget: float, share: Callable[[float, float], float]) -> RetentionConfiguration:
     depths = [j / encoders for j in range(encoders)]
     return _bisect(budget, lambda dial: numpy.asarray([share(depth, dial) for depth in depths]))
 
@@ -174,9 +166,7 @@ def _tell_worth(sandwich: Sandwich, candidates: int) -> None:
     )
 
 
-def _candidates(
-    encoders: int, budgets: Sequence[float], learned: Sequence[Path]
-) -> dict[str, RetentionConfiguration]:
+def _candidates(encoders: int, budgets: Sequence[float], learned: Sequence[Path]) -> dict[str, RetentionConfiguration]:
     """Every shape at every budget, and each learned configuration as it is and at every budget."""
     found = {"full": RetentionConfiguration.full(encoders)}
     for budget in budgets:

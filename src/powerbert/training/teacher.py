@@ -58,9 +58,7 @@ class _Teacher(TorchEngine):
         super().__exit__(*error)
 
 
-def with_answers(
-    encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False
-) -> Dataset:
+def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False) -> Dataset:
     """Add the teacher's answers as a column: its logits and then, if asked for, its final CLS vectors.
 
     half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.

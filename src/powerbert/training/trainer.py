@@ -63,9 +63,7 @@ def check_reporting(options: Options) -> None:
         raise PowerBertError("--report-to is not installed", got=options.report_to, rule=rule)
 
 
-def training_arguments(
-    options: Options, work: Path, rows: int, *, best: bool, progress: bool
-) -> TrainingArguments:
+def training_arguments(options: Options, work: Path, rows: int, *, best: bool, progress: bool) -> TrainingArguments:
     """Translate our options to transformers'."""
     every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
     return TrainingArguments(
@@ -139,11 +137,7 @@ class StepTrainer(Trainer):
         return self.optimizer
 
     def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """The model's own loss, and while training what the step adds to it."""
         outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
@@ -153,9 +147,7 @@ class StepTrainer(Trainer):
             loss = self.objective(own, inputs, outputs, self.state.global_step)
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(
-        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         """Count real tokens and the seconds spent on them."""
         start = time.perf_counter()
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
@@ -174,15 +166,12 @@ class StepTrainer(Trainer):
         rows: Any = self.train_dataset
         dev: Any = self.eval_dataset
         evaluations = 1 + state.max_steps // int(args.eval_steps or 1)
-        tokens = (
-            args.num_train_epochs * sum(rows["length"][:]) + evaluations * sum(dev["length"][:]) / FORWARD
-        )
+        tokens = args.num_train_epochs * sum(rows["length"][:]) + evaluations * sum(dev["length"][:]) / FORWARD
         tokens *= choices * (1 - state.global_step / state.max_steps)  # what a resumed run has left
         speed = (self.tokens - self.cold[0]) / (self.seconds - self.cold[1]) * args.world_size
         inputs = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
         logger.info(
-            f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: "
-            f"about {duration(tokens / speed)} left"
+            f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: about {duration(tokens / speed)} left"
         )
 
     @property

@@ -41,8 +41,7 @@ def test_a_model_of_another_make_is_refused_by_apply_and_stays_as_it_was(family,
 
 
 @pytest.mark.parametrize(
-    ("family", "function"),
-    [("modernbert", "apply_rotary_pos_emb"), ("deberta-v2", "make_log_bucket_position")],
+    ("family", "function"), [("modernbert", "apply_rotary_pos_emb"), ("deberta-v2", "make_log_bucket_position")]
 )
 def test_a_function_that_transformers_took_away_is_named(family, function, monkeypatch):
     host, _ = registry.FAMILIES[family].of_host

@@ -27,9 +27,7 @@ class Albert(Family):
     def encoders(self, base: Any) -> list[Any]:
         config, groups = base.config, base.encoder.albert_layer_groups
         uses = config.num_hidden_layers / config.num_hidden_groups
-        return [
-            layer for i in range(config.num_hidden_layers) for layer in groups[int(i / uses)].albert_layers
-        ]
+        return [layer for i in range(config.num_hidden_layers) for layer in groups[int(i / uses)].albert_layers]
 
     @override
     def embed(self, base: Any, inputs: Inputs) -> Tensor:

@@ -110,9 +110,7 @@ class Family:
         """The factor on the dot products."""
         return float(query.shape[-1] ** -0.5)
 
-    def bias(
-        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
-    ) -> Tensor | None:
+    def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
         """What is added to the scaled dot products, from the words' own positions in the input.
 
         asking: (batch, queries) and positions: (batch, length), the positions of queries and keys.

@@ -61,9 +61,7 @@ class DebertaV2(Bert):
         return float((query.shape[-1] * (1 + kinds)) ** -0.5)
 
     @override
-    def bias(
-        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
-    ) -> Tensor | None:
+    def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
         """Content to position and position to content: (batch, heads, queries, length)."""
         own = encoder.attention.self
         if not own.relative_attention or not own.pos_att_type:

@@ -10,14 +10,7 @@ from transformers.models.modernbert import modeling_modernbert
 from typing_extensions import override
 
 from powerbert.elimination.extract import extract, extract_queries
-from powerbert.modeling.families.base import (
-    Family,
-    Inputs,
-    Projections,
-    distances,
-    mask_value,
-    split_heads,
-)
+from powerbert.modeling.families.base import Family, Inputs, Projections, distances, mask_value, split_heads
 
 
 class ModernBert(Family):
@@ -62,9 +55,7 @@ class ModernBert(Family):
         return Projections(query if asking is None else extract_queries(query, asking), key, value)
 
     @override
-    def bias(
-        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
-    ) -> Tensor | None:
+    def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
         """A window around each word's own position in encoders of local attention."""
         if encoder.attn.sliding_window is None:
             return None
@@ -88,6 +79,5 @@ class ModernBert(Family):
     def reads_cls_only(self, model: Any) -> bool:
         """Sequence classification with CLS pooling; multiple choice looks CLS up in the caller's layout."""
         return (
-            type(model).__name__ == "ModernBertForSequenceClassification"
-            and model.config.classifier_pooling == "cls"
+            type(model).__name__ == "ModernBertForSequenceClassification" and model.config.classifier_pooling == "cls"
         )

@@ -31,9 +31,7 @@ class MPNet(Roberta):
         return base.encoder.relative_attention_bias(buckets)
 
     @override
-    def bias(
-        self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor
-    ) -> Tensor | None:
+    def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
         """Look the retained distances up in the table: (batch, heads, queries, length)."""
         longest = (context.shape[0] - 1) // 2
         return context[distances(asking, positions) + longest].permute(0, 3, 1, 2)
