@@ -21,8 +21,7 @@ from powerbert.cli.output import note, show, write_json
 from powerbert.errors import MissingExtraError
 from powerbert.report.tables import plain_table, retention_table
 from powerbert.training import sandwich, steps
-from powerbert.training.data import Data
-from powerbert.training.evaluation import Evaluation
+from powerbert.training.data import Data, Evaluation
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.runner import StepResult
 from powerbert.training.trainer import InterruptedRun
