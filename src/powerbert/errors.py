@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+_STEERING = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 _HARMLESS = frozenset("\n\t\u200c\u200d")  # the two joiners shape letters and emoji, and hide nothing
 
 
@@ -15,11 +16,8 @@ class PowerBertError(Exception):
     """A user's mistake in one line; the CLI prints it and exits with code 2."""
 
     def __init__(self, what: str, *, got: object = None, rule: str = "", remedy: str = "") -> None:
-        parts = [what]
-        if got is not None:
-            parts.append(f"got {_short(got)}")
-        parts += [part for part in (rule, remedy) if part]
-        super().__init__(printable("; ".join(" ".join(part.split()) for part in parts)))
+        parts = (what, "" if got is None else f"got {_short(got)}", rule, remedy)
+        super().__init__(printable("; ".join(" ".join(part.split()) for part in parts if part)))
 
 
 class RetentionError(PowerBertError, ValueError):
@@ -51,9 +49,8 @@ def require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            f"this needs {module.split('.')[0]}", got=str(error), remedy=f"pip install 'powerbert[{extra}]'"
-        ) from error
+        what, remedy = f"this needs {module.split('.')[0]}", f"pip install 'powerbert[{extra}]'"
+        raise MissingExtraError(what, got=str(error), remedy=remedy) from error
 
 
 @contextmanager
@@ -73,12 +70,11 @@ def printable(text: str) -> str:
 
     File names, labels and the names of tensors come from strangers.
     """
-    return "".join(map(_printable, text))
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(character) else character for character in text)
 
 
-def _printable(character: str) -> str:
-    steers = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return "\N{REPLACEMENT CHARACTER}" if steers and character not in _HARMLESS else character
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in _STEERING and character not in _HARMLESS
 
 
 def _short(value: object, limit: int = 80) -> str:
@@ -89,7 +85,6 @@ def _short(value: object, limit: int = 80) -> str:
     if isinstance(value, int) and value.bit_length() > 64:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
-        text = value if len(value) <= limit else value[:limit] + "…"
-        return repr(text)
+        return repr(value if len(value) <= limit else value[:limit] + "…")
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "…"

@@ -22,12 +22,11 @@ from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError
 from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
-from powerbert.tasks.encoding import encode_split, measure_lengths
-from powerbert.tasks.lengths import choose_max_length, covering_length
+from powerbert.tasks.encoding import choose_max_length, covering_length, encode_split, measure_lengths
 from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
-from powerbert.tasks.published import DataSource
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
+from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Split, Task
 from powerbert.text.batches import flattened
 
