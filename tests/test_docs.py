@@ -19,7 +19,7 @@ from models import tiny
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.modeling.families.registry import FAMILIES
+from powerbert.modeling.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

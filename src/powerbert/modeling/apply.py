@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.families import family_of
 from powerbert.modeling.families.base import Family
-from powerbert.modeling.families.registry import family_of
 from powerbert.modeling.forward import ATTRIBUTE, OWN_FORWARD, forward
 from powerbert.modeling.retain import Elimination, Extract, PapersOrder, Scale, SoftExtract
 from powerbert.retention import RetentionConfiguration

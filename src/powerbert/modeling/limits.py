@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import base_of, elimination_of, retention_of
-from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.families import family_of
 from powerbert.text.batches import Integers
 
 SEQUENCE, CHOICE = "ForSequenceClassification", "ForMultipleChoice"

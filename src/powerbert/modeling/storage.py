@@ -21,7 +21,7 @@ from powerbert.folders.atomic import write_folder
 from powerbert.folders.manifest import MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
 from powerbert.folders.safe import read_model, read_tokenizer, silenced
 from powerbert.modeling.apply import apply, elimination_of
-from powerbert.modeling.families.registry import FAMILIES
+from powerbert.modeling.families import FAMILIES
 from powerbert.modeling.limits import trained_length
 from powerbert.modeling.retain import Elimination
 from powerbert.retention import RetentionConfiguration

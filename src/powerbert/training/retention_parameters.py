@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from powerbert.elimination.soft_extract import mass, project, relative_mass, soft_extract, soft_extract_relative
 from powerbert.modeling.apply import apply, remove, search_with
-from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.families import family_of
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"

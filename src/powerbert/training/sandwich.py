@@ -18,7 +18,7 @@ from torch import Tensor
 
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import apply, remove, retention_of
-from powerbert.modeling.families.registry import family_of
+from powerbert.modeling.families import family_of
 from powerbert.modeling.storage import load
 from powerbert.retention import SCALE, RetentionConfiguration
 from powerbert.tasks.task import Task

@@ -9,7 +9,7 @@ from models import FAMILIES, batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.errors import UnsupportedModelError
-from powerbert.modeling.families import registry
+from powerbert.modeling import families
 from powerbert.modeling.families.base import Inputs
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
@@ -18,7 +18,7 @@ ONLY_IF_RELATIVE = {"deberta-v2": {"attention.self.pos_ebd_size", "attention.sel
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_part_that_an_adapter_names_is_missed_when_it_is_gone(family, monkeypatch):
-    base, adapter = tiny(family).base_model, registry.FAMILIES[family]
+    base, adapter = tiny(family).base_model, families.FAMILIES[family]
     adapter.check(base)
     assert adapter.of_encoder
     for kind in ("of_base", "of_encoder"):
@@ -33,7 +33,7 @@ def test_each_part_that_an_adapter_names_is_missed_when_it_is_gone(family, monke
 )
 def test_a_model_of_another_make_is_refused_by_apply_and_stays_as_it_was(family, part):
     model = tiny(family)
-    first = registry.FAMILIES[family].encoders(model.base_model)[0]
+    first = families.FAMILIES[family].encoders(model.base_model)[0]
     delattr(first, part)
     with pytest.raises(UnsupportedModelError, match=f"has no {part}"):
         powerbert.apply(model, RELATIVE)
@@ -44,7 +44,7 @@ def test_a_model_of_another_make_is_refused_by_apply_and_stays_as_it_was(family,
     ("family", "function"), [("modernbert", "apply_rotary_pos_emb"), ("deberta-v2", "make_log_bucket_position")]
 )
 def test_a_function_that_transformers_took_away_is_named(family, function, monkeypatch):
-    host, _ = registry.FAMILIES[family].of_host
+    host, _ = families.FAMILIES[family].of_host
     monkeypatch.delattr(host, function)
     with pytest.raises(UnsupportedModelError, match=f"has no {function}"):
         powerbert.apply(tiny(family), RELATIVE)
@@ -67,7 +67,7 @@ class Watched:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_adapter_reads_no_part_of_an_encoder_that_it_does_not_name(family):
-    base, adapter = tiny(family).base_model, registry.FAMILIES[family]
+    base, adapter = tiny(family).base_model, families.FAMILIES[family]
     batch = batch_of([7])
     inputs = Inputs(batch["input_ids"], None, None, None, batch["attention_mask"].bool())
     positions, seen = torch.arange(7)[None], set()

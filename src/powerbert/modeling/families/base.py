@@ -28,7 +28,7 @@ class Inputs(NamedTuple):
     inputs_embeds: Tensor | None  # (batch, length, embedding)
     real: Tensor  # (batch, length) bool, False at PAD
 
-    def given(self, *names: str) -> dict[str, Tensor]:
+    def given(self, names: tuple[str, ...]) -> dict[str, Tensor]:
         """The named inputs that the caller passed, as keyword arguments for an embedding layer."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
@@ -44,21 +44,14 @@ class Projections(NamedTuple):
 class Family:
     """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
 
-    inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
-    """What the embeddings read."""
-    attention: str = "attention"
-    """The path in an encoder of the module that makes queries, keys and values."""
-    linear: tuple[str, ...] = ("query", "key", "value")
-    """Its linear layers."""
+    inputs: tuple[str, ...] = Inputs._fields[:-1]  # what the embeddings read
+    attention: str = "attention"  # the path in an encoder of the module that makes queries, keys and values
+    linear: tuple[str, ...] = ("query", "key", "value")  # its linear layers
     head_size: str = "attention_head_size"
-    forget: str = "dropout.p"
-    """Its dropout on attention probabilities."""
-    of_base: tuple[str, ...] = ("embeddings", "encoder.layer")
-    """Paths of what the adapter uses of the base model."""
-    of_encoder: tuple[str, ...] = ()
-    """Paths of what else it uses of each encoder."""
-    of_host: tuple[Any, tuple[str, ...]] = (None, ())
-    """A module of transformers and the functions of it that the adapter calls."""
+    forget: str = "dropout.p"  # its dropout on attention probabilities
+    of_base: tuple[str, ...] = ("embeddings", "encoder.layer")  # paths of what the adapter uses of the base model
+    of_encoder: tuple[str, ...] = ()  # paths of what else it uses of each encoder
+    of_host: tuple[Any, tuple[str, ...]] = (None, ())  # a module of transformers and functions of it that it calls
 
     def parts(self) -> tuple[str, ...]:
         """Paths of all that the adapter uses of an encoder."""
@@ -67,15 +60,13 @@ class Family:
 
     def check(self, base: Any) -> None:
         """Refuse a model that lacks a part: transformers may have changed since the adapter was written."""
-        host, functions = self.of_host
-        missing = _missing(host, functions) or _missing(base, self.of_base)
+        missing = _missing(*self.of_host) or _missing(base, self.of_base)
         missing = missing or _missing(self.encoders(base)[0], self.parts())
         if missing:
-            raise UnsupportedModelError(
-                f"{type(base).__name__} of this transformers has no {missing}",
-                rule=f"{type(self).__name__}, the adapter of its family, calls it",
-                remedy="install a transformers that powerbert is tested with: docs/dependencies.md",
-            )
+            what = f"{type(base).__name__} of this transformers has no {missing}"
+            rule = f"{type(self).__name__}, the adapter of its family, calls it"
+            remedy = "install a transformers that powerbert is tested with: docs/dependencies.md"
+            raise UnsupportedModelError(what, rule=rule, remedy=remedy)
 
     def longest(self, config: Any) -> int:
         """The longest input the positions of this model reach."""
@@ -87,7 +78,7 @@ class Family:
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Embed the words: (batch, length, hidden)."""
-        return base.embeddings(**inputs.given(*self.inputs))
+        return base.embeddings(**inputs.given(self.inputs))
 
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Any:
         """Whatever depends on position, for the whole input; `None` if positions are only embedded."""
@@ -162,6 +153,11 @@ def split_heads(projected: Tensor, head_size: int) -> Tensor:
 def distances(asking: Tensor, positions: Tensor) -> Tensor:
     """Signed distance, query minus key: (batch, queries), (batch, length) -> (batch, queries, length)."""
     return asking[:, :, None] - positions[:, None, :]
+
+
+def by_distance(table: Tensor, asking: Tensor, positions: Tensor) -> Tensor:
+    """Look up distances from -(n - 1) to n - 1: (2 * n - 1, ...) -> (batch, queries, length, ...)."""
+    return table[distances(asking, positions) + (table.shape[0] - 1) // 2]
 
 
 def mask_value(like: Tensor) -> float:

@@ -1,13 +1,17 @@
-"""BERT, RoBERTa, XLM-R, ELECTRA and DistilBERT: positions live in the embeddings, encoders are alike."""
+"""BERT and its nearest relatives: post-norm encoders, with their positions in the embeddings but for MPNet's.
+
+Paper: Accelerating ALBERT
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from typing_extensions import override
 
-from powerbert.modeling.families.base import Family, Inputs
+from powerbert.modeling.families.base import Family, Inputs, Projections, by_distance
 
 
 class Bert(Family):
@@ -49,10 +53,35 @@ class Electra(Bert):
     @override
     def reads_cls_only(self, model: Any) -> bool:
         # Multiple choice reads CLS only with the default summary.
-        summary = getattr(model.config, "summary_type", "first")
-        return super().reads_cls_only(model) and (
-            summary == "first" or not type(model).__name__.endswith("ForMultipleChoice")
-        )
+        summarised = type(model).__name__.endswith("ForMultipleChoice")
+        return super().reads_cls_only(model) and (not summarised or model.config.summary_type == "first")
+
+
+class MPNet(Roberta):
+    """MPNet: RoBERTa with a bias by the distance of two words in the input, retained or not, in all encoders."""
+
+    inputs = ("input_ids", "position_ids", "inputs_embeds")
+    attention = "attention.attn"
+    linear = ("q", "k", "v")
+    of_base = (*Roberta.of_base, "encoder.relative_position_bucket", "encoder.relative_attention_bias")
+    of_encoder = ("attention.attn.o", "attention.dropout", "attention.LayerNorm", "intermediate", "output")
+
+    @override
+    def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Tensor:
+        """The bias of each distance from -(length - 1) to length - 1: (2 * length - 1, heads)."""
+        length = hidden.shape[1]
+        # MPNet's bucket is of key minus query; a distance is query minus key.
+        buckets = base.encoder.relative_position_bucket(-torch.arange(1 - length, length, device=hidden.device))
+        return base.encoder.relative_attention_bias(buckets)
+
+    @override
+    def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
+        return by_distance(context, asking, positions).permute(0, 3, 1, 2)
+
+    @override
+    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
+        own = encoder.attention
+        return own.LayerNorm(own.dropout(own.attn.o(mixed)) + residual)
 
 
 class DistilBert(Family):
@@ -77,3 +106,37 @@ class DistilBert(Family):
     @override
     def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
         return encoder.output_layer_norm(encoder.ffn(attended) + attended)
+
+
+class Albert(Family):
+    """ALBERT: encoder j is a use of a shared module, so nothing of encoder j may live in it."""
+
+    forget = "attention_dropout.p"
+    of_base = ("embeddings", "encoder.albert_layer_groups", "encoder.embedding_hidden_mapping_in", "pooler")
+    _attention = ("attention.dense", "attention.output_dropout", "attention.LayerNorm")
+    of_encoder = (*_attention, "ff_chunk", "full_layer_layer_norm")
+
+    @override
+    def encoders(self, base: Any) -> list[Any]:
+        config, groups = base.config, base.encoder.albert_layer_groups
+        uses = config.num_hidden_layers / config.num_hidden_groups
+        return [layer for i in range(config.num_hidden_layers) for layer in groups[int(i / uses)].albert_layers]
+
+    @override
+    def embed(self, base: Any, inputs: Inputs) -> Tensor:
+        # Embeddings are narrow; one matrix maps them to the hidden size.
+        return base.encoder.embedding_hidden_mapping_in(super().embed(base, inputs))
+
+    @override
+    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
+        own = encoder.attention
+        return own.LayerNorm(residual + own.output_dropout(own.dense(mixed)))
+
+    @override
+    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
+        return encoder.full_layer_layer_norm(encoder.ff_chunk(attended) + attended)
+
+    @override
+    def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
+        # The pooler is a bare linear layer.
+        return hidden, None if base.pooler is None else base.pooler_activation(base.pooler(hidden[:, 0]))

@@ -11,7 +11,7 @@ from transformers.models.deberta_v2 import modeling_deberta_v2
 from typing_extensions import override
 
 from powerbert.elimination.extract import extract
-from powerbert.modeling.families.base import Inputs, Projections, distances, split_heads
+from powerbert.modeling.families.base import Inputs, Projections, by_distance, split_heads
 from powerbert.modeling.families.bert import Bert
 
 
@@ -28,27 +28,22 @@ class DebertaV2(Bert):
 
     linear = ("query_proj", "key_proj", "value_proj")
     of_base = (*Bert.of_base, "encoder.relative_attention", "encoder.conv", "encoder.get_rel_embedding")
-    of_encoder = (
-        *(f"attention.self.{part}" for part in ("relative_attention", "pos_att_type", "share_att_key")),
-        *Bert.of_encoder,
-    )
+    _kinds = ("attention.self.relative_attention", "attention.self.pos_att_type", "attention.self.share_att_key")
+    of_encoder = (*_kinds, *Bert.of_encoder)
     of_host = (modeling_deberta_v2, ("make_log_bucket_position",))
 
     @override
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         # PAD is zeroed, as in the stock model.
-        return base.embeddings(mask=inputs.real, **inputs.given(*self.inputs))
+        return base.embeddings(mask=inputs.real, **inputs.given(self.inputs))
 
     @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Relative:
         """Buckets of all distances, their embeddings, and the convolution that joins encoder 1."""
         stack, length = base.encoder, hidden.shape[1]
-        buckets = torch.arange(1 - length, length, device=hidden.device)
-        if stack.relative_attention and stack.position_buckets > 0 and stack.max_relative_positions > 0:
-            buckets = modeling_deberta_v2.make_log_bucket_position(
-                buckets, stack.position_buckets, stack.max_relative_positions
-            )
-        convolved = None
+        buckets, convolved = torch.arange(1 - length, length, device=hidden.device), None
+        if stack.relative_attention and min(sizes := (stack.position_buckets, stack.max_relative_positions)) > 0:
+            buckets = modeling_deberta_v2.make_log_bucket_position(buckets, *sizes)
         if stack.conv is not None:
             convolved = stack.conv.conv(hidden.transpose(1, 2)).transpose(1, 2)
             convolved = convolved.masked_fill(~inputs.real[..., None], 0)
@@ -66,22 +61,21 @@ class DebertaV2(Bert):
         own = encoder.attention.self
         if not own.relative_attention or not own.pos_att_type:
             return None
-        query, key, _ = heads
-        span = own.pos_ebd_size
-        longest = (context.buckets.shape[0] - 1) // 2
-        bucket = context.buckets[distances(asking, positions) + longest]
+        query, key, span = heads.query, heads.key, own.pos_ebd_size
+        bucket = by_distance(context.buckets, asking, positions)
         index = (bucket + span).clamp(0, 2 * span - 1)[:, None].expand(-1, query.shape[1], -1, -1)
         embeddings = own.pos_dropout(context.embeddings[: 2 * span])[None]
 
+        def towards(rows: Tensor, layer: str) -> Tensor:
+            """Rows (batch, heads, rows, head) by the projected buckets: (batch, heads, rows, 2 * span)."""
+            of_position = getattr(own, layer if own.share_att_key else f"pos_{layer}")
+            return rows @ split_heads(of_position(embeddings), own.attention_head_size).transpose(2, 3)
+
         bias = query.new_zeros(())
         if "c2p" in own.pos_att_type:
-            of_position = own.key_proj if own.share_att_key else own.pos_key_proj
-            towards = query @ split_heads(of_position(embeddings), own.attention_head_size).transpose(2, 3)
-            bias = bias + towards.gather(3, index)
+            bias = bias + towards(query, "key_proj").gather(3, index)
         if "p2c" in own.pos_att_type:
-            of_position = own.query_proj if own.share_att_key else own.pos_query_proj
-            towards = key @ split_heads(of_position(embeddings), own.attention_head_size).transpose(2, 3)
-            bias = bias + towards.gather(3, index.transpose(2, 3)).transpose(2, 3)
+            bias = bias + towards(key, "query_proj").gather(3, index.transpose(2, 3)).transpose(2, 3)
         return bias * self.scale(encoder, query)
 
     @override

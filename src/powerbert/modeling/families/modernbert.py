@@ -22,10 +22,8 @@ class ModernBert(Family):
     head_size = "head_dim"
     forget = "attention_dropout"
     of_base = ("embeddings", "layers", "rotary_emb", "final_norm", "config.layer_types")
-    of_encoder = (
-        *("attn.sliding_window", "attn.Wo", "attn.out_drop"),
-        *("attention_type", "attn_norm", "mlp_norm", "mlp"),
-    )
+    _attention = ("attn.sliding_window", "attn.Wo", "attn.out_drop")
+    of_encoder = (*_attention, "attention_type", "attn_norm", "mlp_norm", "mlp")
     of_host = (modeling_modernbert, ("apply_rotary_pos_emb",))
 
     @override
@@ -35,11 +33,10 @@ class ModernBert(Family):
     @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
         """Cosines and sines (batch, length, head) of each kind of attention."""
-        batch, length = hidden.shape[:2]
         places = inputs.position_ids
         if places is None:
-            places = torch.arange(length, device=hidden.device)[None]
-        places = places.expand(batch, length)
+            places = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        places = places.expand(hidden.shape[:2])
         return {kind: base.rotary_emb(hidden, places, kind) for kind in set(base.config.layer_types)}
 
     @override
@@ -78,6 +75,5 @@ class ModernBert(Family):
     @override
     def reads_cls_only(self, model: Any) -> bool:
         """Sequence classification with CLS pooling; multiple choice looks CLS up in the caller's layout."""
-        return (
-            type(model).__name__ == "ModernBertForSequenceClassification" and model.config.classifier_pooling == "cls"
-        )
+        head = type(model).__name__
+        return head == "ModernBertForSequenceClassification" and model.config.classifier_pooling == "cls"
