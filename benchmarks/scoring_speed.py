@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from powerbert.elimination.extract import extract, extract_queries
-from powerbert.elimination.selection import select
-from powerbert.elimination.significance import significance
+from powerbert.elimination.selection import select, significance
 from powerbert.machine.describe import machine
 from powerbert.machine.measure import interleave
 

@@ -22,30 +22,16 @@ if TYPE_CHECKING:
     from powerbert.modeling.trace import trace
 
 __version__ = "0.1.0"
-__all__ = [
-    "PowerBertError",
-    "RetentionConfiguration",
-    "Scoring",
-    "apply",
-    "load",
-    "pack",
-    "pipeline",
-    "remove",
-    "save",
-    "trace",
-    "unpack",
-]
+__all__ = ["PowerBertError", "RetentionConfiguration", "Scoring", "apply", "load", "pack", "pipeline", "remove"]
+__all__ += ["save", "trace", "unpack"]
 
 _HOMES = {
     "Scoring": "elimination.selection",
-    "apply": "modeling.apply",
-    "load": "modeling.storage",
-    "pack": "modeling.packing",
     "pipeline": "engines.classifier",
-    "remove": "modeling.apply",
-    "save": "modeling.storage",
     "trace": "modeling.trace",
-    "unpack": "modeling.packing",
+    **dict.fromkeys(("apply", "remove"), "modeling.apply"),
+    **dict.fromkeys(("load", "save"), "modeling.storage"),
+    **dict.fromkeys(("pack", "unpack"), "modeling.packing"),
 }
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+_STEERING = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 _HARMLESS = frozenset("\n\t\u200c\u200d")  # the two joiners shape letters and emoji, and hide nothing
 
 
@@ -16,11 +17,8 @@ class PowerBertError(Exception):
     """A user's mistake in one line; the CLI prints it and exits with code 2."""
 
     def __init__(self, what: str, *, got: object = None, rule: str = "", remedy: str = "") -> None:
-        parts = [what]
-        if got is not None:
-            parts.append(f"got {_short(got)}")
-        parts += [part for part in (rule, remedy) if part]
-        super().__init__(printable("; ".join(" ".join(part.split()) for part in parts)))
+        parts = (what, "" if got is None else f"got {_short(got)}", rule, remedy)
+        super().__init__(printable("; ".join(" ".join(part.split()) for part in parts if part)))
 
 
 class RetentionError(PowerBertError, ValueError):
@@ -84,12 +82,11 @@ def printable(text: str) -> str:
 
     File names, labels and the names of tensors come from strangers.
     """
-    return "".join(map(_printable, text))
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(character) else character for character in text)
 
 
-def _printable(character: str) -> str:
-    steers = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return "\N{REPLACEMENT CHARACTER}" if steers and character not in _HARMLESS else character
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in _STEERING and character not in _HARMLESS
 
 
 def _short(value: object, limit: int = 80) -> str:
@@ -100,7 +97,6 @@ def _short(value: object, limit: int = 80) -> str:
     if isinstance(value, int) and value.bit_length() > 64:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
-        text = value if len(value) <= limit else value[:limit] + "…"
-        return repr(text)
+        return repr(value if len(value) <= limit else value[:limit] + "…")
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "…"

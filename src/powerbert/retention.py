@@ -17,14 +17,13 @@ import itertools
 import json
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 from powerbert.errors import RetentionError
-
-Number = TypeVar("Number", int, float)
 
 SCALE = 10_000  # a fraction is a whole number of ten-thousandths
 MAX_LENGTH = 1_000_000
@@ -50,30 +49,22 @@ class RetentionConfiguration:
     def __post_init__(self) -> None:
         if not self.values:
             raise RetentionError("the retention configuration is empty", rule="one entry per encoder")
-        for value in (*self.values, *([] if self.max_length is None else [self.max_length])):
+        for value in (*self.values, self._most):
             _whole(value, "an entry")
-        limit = SCALE if self.max_length is None else self.max_length
-        if not 1 <= limit <= MAX_LENGTH:
-            raise RetentionError("max_length (N) is out of range", got=limit, rule=f"N is between 1 and {MAX_LENGTH:,}")
+        if not 1 <= self._most <= MAX_LENGTH:
+            rule = f"N is between 1 and {MAX_LENGTH:,}"
+            raise RetentionError("max_length (N) is out of range", got=self._most, rule=rule)
+        kind = "ten-thousandths are" if self.is_relative else "a count is"
+        rule = f"{kind} between 1 and {'' if self.is_relative else 'N='}{self._most}"
         for j, value in enumerate(self.values, 1):
-            if not 1 <= value <= limit:
-                raise RetentionError(
-                    f"encoder {j} cannot retain that many word-vectors",
-                    got=value,
-                    rule=f"a count is between 1 and N={limit}"
-                    if self.max_length is not None
-                    else f"ten-thousandths are between 1 and {SCALE}",
-                    remedy="CLS is never eliminated, so the least is 1",
-                )
+            if not 1 <= value <= self._most:
+                what = f"encoder {j} cannot retain that many word-vectors"
+                raise RetentionError(what, got=value, rule=rule, remedy="CLS is never eliminated, so the least is 1")
         for j, (before, after) in enumerate(itertools.pairwise(self.values), 2):
             if after > before:
-                raise RetentionError(
-                    "the retention configuration rises",
-                    got=f"{self._shown(after)} at encoder {j} after {self._shown(before)}",
-                    rule="an eliminated word-vector never comes back, so entries never rise",
-                )
-
-    # ---- make ----------------------------------------------------------------------------
+                got = f"{self._shown(after)} at encoder {j} after {self._shown(before)}"
+                rule = "an eliminated word-vector never comes back, so entries never rise"
+                raise RetentionError("the retention configuration rises", got=got, rule=rule)
 
     @classmethod
     def absolute(cls, counts: Iterable[int], max_length: int) -> RetentionConfiguration:
@@ -88,7 +79,7 @@ class RetentionConfiguration:
 
     @classmethod
     def full(cls, encoders: int) -> RetentionConfiguration:
-        """Retain everything at every encoder: the untouched model."""
+        """Retain everything at every encoder: the full model."""
         return cls.relative([1.0] * _whole(encoders, "the number of encoders"))
 
     @classmethod
@@ -98,11 +89,11 @@ class RetentionConfiguration:
         With `max_length` the masses are word-vectors out of N (the paper); without, fractions.
         """
         masses = [_real(value, f"the mass of encoder {j}") for j, value in _numbered(mass)]
+        falling = list(itertools.accumulate(masses, min))
         if max_length is None:
-            return cls.relative(_running_minimum([min(max(value, 1 / SCALE), 1.0) for value in masses]))
+            return cls.relative(min(max(value, 1 / SCALE), 1.0) for value in falling)
         max_length = _whole(max_length, "max_length (N)")
-        counts = [min(max(math.ceil(value), 1), max_length) for value in masses]
-        return cls.absolute(_running_minimum(counts), max_length)
+        return cls.absolute([min(max(math.ceil(value), 1), max_length) for value in falling], max_length)
 
     @classmethod
     def parse(cls, text: str, max_length: int | None = None) -> RetentionConfiguration:
@@ -110,26 +101,24 @@ class RetentionConfiguration:
         if not isinstance(text, str) or len(text) > MAX_TEXT:
             raise RetentionError("a retention configuration is text", got=text, rule=f"at most {MAX_TEXT:,} characters")
         words = [word.strip() for word in text.split(",")]
+        try:
+            numbers = [float(word) for word in words]
+        except ValueError:
+            what = "the retention configuration cannot be read"
+            raise RetentionError(what, got=text, rule="numbers separated by commas") from None
         if any("." in word or "e" in word.lower() for word in words):
-            whole = [word for word in words if word.isdigit() and word != "1"]
-            if whole:
-                raise RetentionError(
-                    "counts and fractions are mixed",
-                    got=text,
-                    rule="decimals mean fractions of the real length, whole numbers mean counts",
-                    remedy="write all of one kind, such as 0.9,0.5,0.1",
-                )
-            return cls.relative([_number(word, text) for word in words])
-        counts = [_count(word, text) for word in words]
+            if any(word.isdigit() and word != "1" for word in words):
+                rule = "decimals mean fractions of the real length, whole numbers mean counts"
+                remedy = "write all of one kind, such as 0.9,0.5,0.1"
+                raise RetentionError("counts and fractions are mixed", got=text, rule=rule, remedy=remedy)
+            return cls.relative(numbers)
+        for word in words:
+            if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+                raise RetentionError("a count is not a whole number", got=word, rule="counts are plain whole numbers")
         if max_length is None:
-            raise RetentionError(
-                "counts need the length N they are meant for",
-                got=text,
-                remedy="give max_length, or fractions such as 0.9,0.5,0.1",
-            )
-        return cls.absolute(counts, max_length)
-
-    # ---- ask -----------------------------------------------------------------------------
+            remedy = "give max_length, or fractions such as 0.9,0.5,0.1"
+            raise RetentionError("counts need the length N they are meant for", got=text, remedy=remedy)
+        return cls.absolute(map(int, words), max_length)
 
     @property
     def is_relative(self) -> bool:
@@ -139,16 +128,19 @@ class RetentionConfiguration:
     @property
     def is_full(self) -> bool:
         """Whether no word-vector is ever eliminated."""
-        return min(self.values) >= (SCALE if self.max_length is None else self.max_length)
+        return min(self.values) >= self._most
 
     @property
     def fractions(self) -> tuple[float, ...]:
         """The share each encoder retains: of the real length if relative, of N if absolute."""
-        whole = SCALE if self.max_length is None else self.max_length
-        return tuple(value / whole for value in self.values)
+        return tuple(value / self._most for value in self.values)
+
+    @property
+    def _most(self) -> int:
+        """What stands for every word-vector."""
+        return SCALE if self.max_length is None else self.max_length
 
     def __len__(self) -> int:
-        """Return the number of encoders."""
         return len(self.values)
 
     def __str__(self) -> str:
@@ -173,25 +165,19 @@ class RetentionConfiguration:
     def check_encoders(self, encoders: int) -> None:
         """Refuse a configuration whose number of entries is not the model's number of encoders."""
         if len(self) != encoders:
-            raise RetentionError(
-                "the retention configuration does not fit the model",
-                got=f"{len(self)} entries",
-                rule=f"one entry per encoder, and the model has {encoders}",
-                remedy=f"give {encoders} numbers",
-            )
+            what, got = "the retention configuration does not fit the model", f"{len(self)} entries"
+            rule = f"one entry per encoder, and the model has {encoders}"
+            raise RetentionError(what, got=got, rule=rule, remedy=f"give {encoders} numbers")
 
     def _shown(self, value: int) -> str:
         """Write one entry; a fraction always with a point, so that `parse` knows it: 9000 -> 0.9."""
         return str(value) if self.max_length is not None else f"{value / SCALE:.4f}".rstrip("0").ljust(3, "0")
 
     def _length(self, length: int | None) -> int:
-        if length is None:
-            length = self.max_length
+        length = self.max_length if length is None else length
         if length is None:
             raise RetentionError("a relative configuration has no length of its own", remedy="give length")
         return length
-
-    # ---- store ---------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """Return a plain dict for JSON; `from_json` reads it back to an equal configuration."""
@@ -202,69 +188,56 @@ class RetentionConfiguration:
     @classmethod
     def from_json(cls, data: str | Mapping[str, Any]) -> RetentionConfiguration:
         """Read what `to_json` wrote, as a dict or as JSON text."""
-        if isinstance(data, str):
-            try:
-                data = json.loads(data)
-            except (ValueError, RecursionError) as error:
-                raise RetentionError("the retention configuration is not JSON", got=str(error)) from error
-        if isinstance(data, Mapping):
-            match data.get("kind"):
-                case "relative" if set(data) == {"kind", "fractions"}:
-                    return cls.relative(data["fractions"])
-                case "absolute" if set(data) == {"kind", "counts", "max_length"}:
-                    return cls.absolute(data["counts"], data["max_length"])
-        raise RetentionError(
-            "the retention configuration cannot be read",
-            got=data,
-            rule='JSON is {"kind": "absolute", "max_length": N, "counts": [...]} '
-            'or {"kind": "relative", "fractions": [...]}',
-        )
+        try:
+            found: Any = json.loads(data) if isinstance(data, str) else data
+        except (ValueError, RecursionError) as error:
+            raise RetentionError("the retention configuration is not JSON", got=str(error)) from error
+        match found:
+            case {"kind": "relative", "fractions": fractions, **others} if not others:
+                return cls.relative(fractions)
+            case {"kind": "absolute", "counts": counts, "max_length": max_length, **others} if not others:
+                return cls.absolute(counts, max_length)
+        forms = '{"kind": "absolute", "max_length": N, "counts": [...]} or {"kind": "relative", "fractions": [...]}'
+        raise RetentionError("the retention configuration cannot be read", got=found, rule=f"JSON is {forms}")
 
 
 def _numbered(values: Iterable[Any]) -> list[tuple[int, Any]]:
     """Number the entries from 1, refusing an endless or scalar sequence."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise RetentionError(
-            "a retention configuration is a sequence of numbers", got=values, remedy="use parse for text"
-        )
-    entries: list[tuple[int, Any]] = []
-    for j, value in enumerate(values, 1):
-        if j > MAX_ENCODERS:
-            raise RetentionError(
-                "the retention configuration is too long",
-                got=f"more than {MAX_ENCODERS:,} entries",
-                rule="one entry per encoder",
-            )
-        entries.append((j, value))
+        what = "a retention configuration is a sequence of numbers"
+        raise RetentionError(what, got=values, remedy="use parse for text")
+    entries = list(enumerate(itertools.islice(values, MAX_ENCODERS + 1), 1))
+    if len(entries) > MAX_ENCODERS:
+        got = f"more than {MAX_ENCODERS:,} entries"
+        raise RetentionError("the retention configuration is too long", got=got, rule="one entry per encoder")
     return entries
 
 
 def _whole(value: object, what: str) -> int:
     """Accept any integer type but bool."""
     try:
-        if type(value).__name__ in ("bool", "bool_"):
-            raise TypeError
-        return operator.index(value)  # type: ignore[arg-type]
+        return operator.index(_plain(value))
     except TypeError:
-        raise RetentionError(
-            f"{what} is not a whole number",
-            got=value,
-            rule="counts are whole numbers",
-            remedy="for fractions of the real length use relative",
-        ) from None
+        rule, remedy = "counts are whole numbers", "for fractions of the real length use relative"
+        raise RetentionError(f"{what} is not a whole number", got=value, rule=rule, remedy=remedy) from None
 
 
 def _real(value: object, what: str) -> float:
     """Accept any finite number but bool."""
     try:
-        if type(value).__name__ in ("bool", "bool_") or isinstance(value, str | bytes):
-            raise TypeError
-        number = float(value)  # type: ignore[arg-type]
+        number = float(_plain(value))
     except (TypeError, ValueError, OverflowError):
         raise RetentionError(f"{what} is not a number", got=value) from None
     if not math.isfinite(number):
         raise RetentionError(f"{what} is not finite", got=number)
     return number
+
+
+def _plain(value: Any) -> Any:
+    """The value itself, which is no bool, not numpy's own either, and no text."""
+    if type(value).__name__ in ("bool", "bool_") or isinstance(value, str | bytes):
+        raise TypeError
+    return value
 
 
 def _ten_thousandths(value: object, encoder: int) -> int:
@@ -274,31 +247,7 @@ def _ten_thousandths(value: object, encoder: int) -> int:
     """
     number = _real(value, f"the fraction of encoder {encoder}")
     if not 0 < number <= 1:
-        raise RetentionError(
-            f"the fraction of encoder {encoder} is out of range",
-            got=number,
-            rule="a fraction is above 0 and at most 1",
-            remedy="for counts of word-vectors use absolute with max_length",
-        )
+        what, rule = f"the fraction of encoder {encoder} is out of range", "a fraction is above 0 and at most 1"
+        remedy = "for counts of word-vectors use absolute with max_length"
+        raise RetentionError(what, got=number, rule=rule, remedy=remedy)
     return math.ceil(Decimal(repr(number)) * SCALE)
-
-
-def _running_minimum(values: Sequence[Number]) -> list[Number]:
-    return [min(values[: j + 1]) for j in range(len(values))]
-
-
-def _number(word: str, text: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise RetentionError(
-            "the retention configuration cannot be read", got=text, rule="numbers separated by commas"
-        ) from None
-
-
-def _count(word: str, text: str) -> int:
-    digits = word.removeprefix("-").removeprefix("+")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-        _number(word, text)
-        raise RetentionError("a count is not a whole number", got=word, rule="counts are plain whole numbers")
-    return int(word)

@@ -16,9 +16,9 @@ from powerbert.elimination.selection import (
     order,
     rand_ws,
     select,
+    significance,
     sorted_positions,
 )
-from powerbert.elimination.significance import significance
 
 
 @st.composite
@@ -92,7 +92,7 @@ def test_significance_is_the_papers_double_sum(seed, exclude_self, padded_querie
     probabilities = torch.rand(3, 2, 5, 5, generator=generator).softmax(dim=-1)
     lengths = [5, 3, 1]
     real = torch.arange(5) < torch.tensor(lengths)[:, None]
-    scores = significance(probabilities, real, exclude_self=exclude_self, padded_queries_vote=padded_queries_vote)
+    scores = significance(probabilities, real, Scoring(exclude_self, padded_queries_vote))
     expected = reference.significance(probabilities, lengths, exclude_self, padded_queries_vote)
     torch.testing.assert_close(scores, torch.tensor(expected))
     assert scores.dtype == torch.float32

@@ -18,8 +18,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from powerbert.elimination.significance import significance
-
 RANDOM_POSITIONS = 1 << 14
 """Rand-WS draws an order for this many positions; beyond them it begins again."""
 
@@ -29,8 +27,33 @@ class Scoring:
     """Options of the strategies; the defaults are the paper's formula, blind to padding."""
 
     exclude_self: bool = False
+    """Leave out A_h[w, w], as the authors' release does."""
     padded_queries_vote: bool = False
+    """Let PAD queries count, as the authors' release does; the scores of a text then depend on its padding."""
     seed: int = 0
+    """Of the random order of Rand-WS."""
+
+
+def significance(probabilities: Tensor, real: Tensor | None = None, scoring: Scoring | None = None) -> Tensor:
+    """Sig(w) = sum over heads h and words w' of A_h[w', w], in fp32: how much attention w imposes on the others.
+
+    Paper: Attention-based Scoring
+
+    probabilities: (batch, heads, length, length), rows are the queries w' and sum to 1.
+    real: (batch, length) bool, False where a row is PAD; None when every row is real.
+    Returns (batch, length).
+    """
+    scoring = scoring or Scoring()
+    if real is None or scoring.padded_queries_vote:
+        scores = probabilities.sum(dim=(1, 2), dtype=torch.float32)
+    else:
+        # Heads first: the votes then weigh one (length, length) matrix instead of one per head. Not as a
+        # matrix product, which autocast runs in bf16 and a GPU may round to TF32.
+        votes = real.to(torch.float32)[..., None]
+        scores = (probabilities.sum(dim=1, dtype=torch.float32) * votes).sum(dim=1)
+    if scoring.exclude_self:
+        scores = scores - probabilities.diagonal(dim1=2, dim2=3).sum(dim=1, dtype=torch.float32)
+    return scores
 
 
 def attn_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
@@ -40,9 +63,7 @@ def attn_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None
     """
     if probabilities is None:
         raise ValueError("attn-ws scores word-vectors by attention; got no probabilities")
-    return significance(
-        probabilities, real, exclude_self=scoring.exclude_self, padded_queries_vote=scoring.padded_queries_vote
-    )
+    return significance(probabilities, real, scoring)
 
 
 def head_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None, scoring: Scoring) -> Tensor:
@@ -69,14 +90,12 @@ class Strategy(NamedTuple):
     static: bool  # whether it looks at positions only and needs no attention probabilities
 
 
-STRATEGIES: dict[str, Strategy] = {
-    strategy.name: strategy
-    for strategy in (
-        Strategy("attn-ws", "Attn-WS", attn_ws, static=False),
-        Strategy("head-ws", "Head-WS", head_ws, static=True),
-        Strategy("rand-ws", "Rand-WS", rand_ws, static=True),
-    )
-}
+_SIBLINGS = (
+    Strategy("attn-ws", "Attn-WS", attn_ws, static=False),
+    Strategy("head-ws", "Head-WS", head_ws, static=True),
+    Strategy("rand-ws", "Rand-WS", rand_ws, static=True),
+)
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _SIBLINGS}
 """By name; the first is the paper's own and the default."""
 
 
@@ -139,5 +158,4 @@ def _comparable(scores: Tensor, lengths: Tensor | None) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _random_order(seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(RANDOM_POSITIONS, generator=generator).to(torch.float32)
+    return torch.randperm(RANDOM_POSITIONS, generator=torch.Generator().manual_seed(seed)).to(torch.float32)

@@ -19,9 +19,7 @@ def soft_extract(rows: Tensor, ranks: Tensor, retention: Tensor) -> Tensor:
     rows: (batch, length, hidden); ranks: (batch, length), 0 is CLS; retention: (N,) with N >= length.
     """
     if rows.shape[1] > retention.shape[0]:
-        raise ValueError(
-            f"soft-extract has {retention.shape[0]} retention parameters; got {rows.shape[1]} word-vectors"
-        )
+        raise ValueError(f"soft-extract has {len(retention)} retention parameters; got {rows.shape[1]} word-vectors")
     return rows * _degrees(ranks, ranks, retention)
 
 
