@@ -1,7 +1,6 @@
 """Text files as numbered rows, not yet checked: JSONL, CSV, TSV and one text per line, each also gzip.
 
-They are parsed with the standard library, because pyarrow's readers count rows and not lines, and
-read some broken rows without a word (`docs/dependencies.md`).
+By the standard library: pyarrow counts rows, not lines, and reads some broken rows silently (`docs/dependencies.md`).
 """
 
 from __future__ import annotations
@@ -22,12 +21,6 @@ from powerbert.tasks.task import Task
 
 FORMATS = ("jsonl", "csv", "tsv", "txt", "parquet")
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz) or .parquet"
-
-REMEDIES = {  # for a row of too few or too many fields
-    "csv": "quote fields that contain the separator",
-    "tsv": "a .tsv field holds no tab or newline; use .csv with quoted fields",
-    "txt": "use .jsonl for texts that hold a tab",
-}
 
 _Fields = list[str] | dict[str, object]
 
@@ -72,9 +65,8 @@ class Source:
 
 def text_source(path: Path, task: Task, form: str) -> Source:
     """Open a text file as jsonl, csv, tsv or txt, whatever its name."""
-    source = Source(str(path), format=form)
-    if form == "txt":
-        source.columns = ("text", "text_pair") if task.is_pair else ("text",)
+    columns = ("text", "text_pair")[: 1 + task.is_pair] if form == "txt" else ()
+    source = Source(str(path), columns=columns, format=form)
     source.rows = _parsed(path, task, source)
     return source
 
@@ -198,8 +190,7 @@ def _object(line: str, place: str) -> dict[str, object]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) != len(pairs):  # json would silently keep the last
+    if len(values := dict(pairs)) != len(pairs):  # json would silently keep the last
         raise ValueError("a key appears twice")
     return values
 
@@ -220,14 +211,11 @@ def _header(fields: list[str], task: Task, place: str) -> tuple[str, ...]:
 def _named(header: tuple[str, ...], fields: list[str], place: str, form: str) -> dict[str, object]:
     if len(fields) == len(header):
         return dict(zip(header, fields, strict=True))
-    what, got, rule = (
-        f"the {form.upper()} row is ragged",
-        f"{len(fields)} fields",
-        f"the header has {len(header)} columns",
-    )
     if form == "txt":
-        what = (
-            f"the line is not {'two texts with one tab between them' if len(header) > 1 else 'one text without a tab'}"
-        )
-        got, rule = f"{len(fields) - 1} tabs", ""
-    raise DataError(f"{place}: {what}", got=got, rule=rule, remedy=REMEDIES[form])
+        what = "two texts with one tab between them" if len(header) > 1 else "one text without a tab"
+        got, remedy = f"{len(fields) - 1} tabs", "use .jsonl for texts that hold a tab"
+        raise DataError(f"{place}: the line is not {what}", got=got, remedy=remedy)
+    remedy = "a .tsv field holds no tab or newline; use .csv with quoted fields"
+    remedy = "quote fields that contain the separator" if form == "csv" else remedy
+    what, rule = f"{place}: the {form.upper()} row is ragged", f"the header has {len(header)} columns"
+    raise DataError(what, got=f"{len(fields)} fields", rule=rule, remedy=remedy)

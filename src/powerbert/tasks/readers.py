@@ -21,7 +21,6 @@ from powerbert.tasks.sources import DataSource, find_source, open_source
 from powerbert.tasks.task import CHOICES, Split, Task
 
 TEXT = Value("large_string")  # 64-bit offsets: a split may hold more than 2 GB of text
-FLAGS = {"text": "--text", "text_pair": "--text-pair", "label": "--label"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_CLASSES = 1000
@@ -38,11 +37,10 @@ class DataRow(NamedTuple):
 def read_split(data: DataSource, task: Task, *, labelled: bool = True) -> Split:
     """Read and check one split; everything is held in memory and nothing is written to disk.
 
-    `data` is a file (JSONL, CSV, TSV or one text per line, each also gzip; Parquet), a split's folder of
-    aclImdb or RACE, `hub:NAME[:CONFIGURATION][@SPLIT]`, or a `datasets.Dataset`. Columns of the result:
-    `text`, `text_pair` if there is one, `label` (ClassLabel or float), or for multiple choice `article`,
-    `question`, `options`, `label`; and `row`, the line or row of the source. `labelled=False` leaves the
-    label out. The label is a ClassLabel, so that class names travel with the data.
+    `data` is a file (JSONL, CSV, TSV or one text per line, each also gzip; Parquet), a split's folder of aclImdb or
+    RACE, `hub:NAME[:CONFIGURATION][@SPLIT]`, or a `datasets.Dataset`. Columns of the result: `text`, `text_pair` if
+    there is one, or for multiple choice `article`, `question`, `options`; if `labelled`, `label` (float, or ClassLabel,
+    so that class names travel with the data); and `row`, the line or row of the source.
     """
     return _split(open_source(data, task), task, labelled)
 
@@ -53,10 +51,7 @@ def stream_rows(data: DataSource, task: Task, *, labelled: bool = False) -> Iter
 
 
 def read_splits(data: Mapping[str, DataSource], task: Task) -> tuple[Task, dict[str, Split]]:
-    """Read `train` first, then the others; returns the task with the class names found in `train`.
-
-    For a task with known classes the task comes back as it was.
-    """
+    """Read `train` first, then the others; the task comes back, with the class names of `train` if it had none."""
     splits: dict[str, Split] = {}
     for name in sorted(data, key=lambda name: name != "train"):
         splits[name] = read_split(data[name], task)
@@ -78,8 +73,7 @@ def task_data(
     """Read the splits of one of the paper's tasks from a folder, found by the names it is published with.
 
     `folder` is the task's folder or one that holds it: GLUE's download, aclImdb, RACE, or files such as
-    `MNLI/dev_matched.jsonl.gz`. The word "hub" reads them from the Hugging Face hub, and a `DatasetDict`
-    is taken as it is. IMDB's dev is the test set where there is no dev file.
+    `MNLI/dev_matched.jsonl.gz`; "hub" for the Hugging Face hub; or a `DatasetDict`. IMDB's dev may be its test set.
     """
     return {name: _split(find_source(folder, task, name), task, labelled) for name in splits}
 
@@ -112,7 +106,7 @@ def _resolve(source: Source, task: Task, labelled: bool, first: RawRow | None = 
         found = next((name for name in ((role,) if plain else accepted) if name in existing), None)
         if found is None:
             what = f"{source.name}: there is no column {' or '.join(map(repr, accepted))}"
-            remedy = f"name one with {FLAGS[role]}" if role in FLAGS and not task.folders else ""
+            remedy = "" if task.folders else f"name one with --{role.replace('_', '-')}"
             remedy = "a .txt file has texts alone; use .csv or .jsonl" if plain else remedy
             shown = ", ".join(map(repr, existing[:30])) or "none"
             raise DataError(what, rule=f"{columns} are {shown}", remedy=remedy)
@@ -144,23 +138,19 @@ def _problem(text: object) -> str | None:
 
 
 def _split(source: Source, task: Task, labelled: bool) -> Split:
-    columns: dict[str, list[Any]] = {name: [] for name in (*task.columns, "label", "row")}
-    for row in _rows(source, task, labelled):
-        for role, value in (row.texts | {"label": row.label, "row": row.number}).items():
-            columns[role].append(value)
-    features = {name: Sequence(TEXT) if name == "options" else TEXT for name in task.columns}
-    if not labelled:
-        del columns["label"]
-    elif task.kind == "regression":
-        features["label"] = Value("float64")
-    else:
+    rows = list(_rows(source, task, labelled))
+    columns: dict[str, list[Any]] = {role: [row.texts[role] for row in rows] for role in task.columns}
+    features = {role: Sequence(TEXT) if role == "options" else TEXT for role in task.columns}
+    if labelled:
+        columns["label"], features["label"] = [row.label for row in rows], Value("float64")
+    if labelled and task.kind != "regression":
         names = task.labels
         if names is None:
             names = source.label_names or _discovered(source, columns["label"], task)
             index = {name: i for i, name in enumerate(names)}
             columns["label"] = [index[name] for name in columns["label"]]
         features["label"] = ClassLabel(names=list(names))
-    features["row"] = Value("int64")
+    columns["row"], features["row"] = [row.number for row in rows], Value("int64")
     # Straight to Arrow, in memory: Dataset.from_dict would encode value by value, at twice the time.
     table = pyarrow.Table.from_pydict(columns, schema=Features(features).arrow_schema)
     skipped = sum(map(len, source.left_out.values()))

@@ -68,10 +68,8 @@ def find_source(folder: Any, task: Task, split: str) -> Source:
         for stem in names:
             paths = [path for path in (home / f"{stem}{ending}" for ending in ENDINGS) if path.exists()]
             if len(paths) > 1:
-                got, remedy = (
-                    ", ".join(path.name for path in paths[:3]),
-                    "remove one, or name the files with --train and --dev",
-                )
+                got = ", ".join(path.name for path in paths[:3])
+                remedy = "remove one, or name the files with --train and --dev"
                 raise DataError(f"{home} has two files for {split}", got=got, remedy=remedy)
             if paths:
                 return open_source(paths[0], task)
@@ -108,8 +106,7 @@ def _dataset(dataset: object, task: Task, name: str = "the dataset") -> Source:
 def _hub(address: str, task: Task) -> Source:
     """Load `hub:NAME[:CONFIGURATION][@SPLIT]`, such as `hub:nyu-mll/glue:sst2@validation`.
 
-    Kept in the hub's own cache, as any download of `datasets`. The prefix is there so that a mistyped
-    path never becomes a request to a server. Dataset scripts are never run.
+    The prefix is there so that a mistyped path never becomes a request to a server. Dataset scripts are never run.
     """
     name, _, split = address.removeprefix(HUB).partition("@")
     name, _, configuration = name.partition(":")
@@ -169,19 +166,15 @@ def _review(path: Path) -> Iterator[tuple[dict[str, object], str]]:
 
 def _questions(path: Path) -> Iterator[tuple[dict[str, object], str]]:
     """The questions of one article as rows, each with its place."""
-    with one_line(
-        f"{path}: not a RACE article",
-        "it is JSON with article, and as many questions as options and answers",
-        DataError,
-    ):
+    rule = "JSON with article, and as many questions as options and answers"
+    with one_line(f"{path}: not a RACE article", rule, DataError):
         page = json.loads(_whole(path))
         lists = [page["questions"], page["options"], page["answers"]]
-        rows = list(zip(*lists, strict=True))
         if not all(isinstance(part, list) for part in lists):
             raise TypeError("questions, options and answers are lists")
+        rows = [dict(zip(("question", "options", "answer"), row, strict=True)) for row in zip(*lists, strict=True)]
     for i, row in enumerate(rows, 1):
-        values = dict(zip(("question", "options", "answer"), row, strict=True), article=page.get("article"))
-        yield values, f"{path}, question {i}"
+        yield row | {"article": page.get("article")}, f"{path}, question {i}"
 
 
 def _whole(path: Path) -> str:
