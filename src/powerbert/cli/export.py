@@ -27,7 +27,7 @@ from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.task import Split, Task
 from powerbert.text.tokenise import Text
-from powerbert.training.evaluation import answers
+from powerbert.training.data import answers
 
 AGREEMENT = 0.99
 """Share of the texts that should keep their label; a smaller one gets a warning."""
