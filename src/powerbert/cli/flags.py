@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"
 """In the place of a METAVAR: the field is given by its position, without a flag."""
@@ -79,6 +80,9 @@ class Columns:
         "NAME",
     ] = None
     max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
+
+    def __post_init__(self) -> None:
+        check_max_length(self.max_length)
 
 
 @dataclass(frozen=True, kw_only=True)
