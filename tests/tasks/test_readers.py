@@ -1,10 +1,20 @@
-"""Every kind of bad data gets one line that names the file and the row."""
+"""Every kind of bad data gets one line that names the file and the row.
+
+Labels as files write them; rows that have columns already come back as they were written.
+"""
 
 from __future__ import annotations
 
 import gzip
+import json
+import tempfile
+from pathlib import Path
 
+import datasets
+import pandas
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from powerbert.errors import DataError
 from powerbert.tasks.readers import DataRow, read_split, read_splits, stream_rows
@@ -175,3 +185,110 @@ def test_an_empty_stream_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b"\n")
     with pytest.raises(DataError, match="no rows"):
         list(stream_rows(tmp_path / "a.jsonl", SST))
+
+
+# ---- labels ------------------------------------------------------------------------------
+
+
+def test_own_classes_come_from_the_training_data_in_order(tmp_path):
+    def task_and_labels(train, dev):
+        for name, labels in {"train": train, "dev": dev}.items():
+            lines = "".join(json.dumps({"t": f"text {i}", "y": y}) + "\n" for i, y in enumerate(labels))
+            (tmp_path / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+        task, data = read_splits(
+            {"dev": tmp_path / "dev.jsonl.gz", "train": tmp_path / "train.jsonl.gz"}, own_task("t", label="y")
+        )
+        assert list(data) == ["dev", "train"]
+        assert data["dev"].dataset.features["label"].names == list(task.labels)
+        return task.labels, list(data["train"].dataset["label"]), list(data["dev"].dataset["label"])
+
+    assert task_and_labels(["b", "a", " b"], ["b"]) == (("a", "b"), [1, 0, 1], [1])
+    assert task_and_labels([10, 9, 2.0], ["9", "2.0"]) == (("2", "9", "10"), [2, 1, 0], [1, 0])
+    assert task_and_labels([True, False], [False]) == (("False", "True"), [1, 0], [0])
+    assert task_and_labels(["2", "x"], [2]) == (("2", "x"), [0, 1], [0])
+    with pytest.raises(DataError, match=r"dev\.jsonl\.gz, line 1: the label is unknown; got 0"):
+        task_and_labels(["no", "yes"], [0])  # an index means nothing where the names were discovered
+
+
+def test_labels_may_be_indices_numbers_names_or_aliases():
+    def labels(values, name):
+        data = datasets.Dataset.from_dict({"text": ["x"] * len(values), "label": values})
+        return list(read_split(data, find_task(name)).dataset["label"])
+
+    assert labels([0, 1], "imdb") == labels([0.0, 1.0], "imdb") == labels(["0", "1.0"], "imdb") == [0, 1]
+    assert labels(["Negative", "pos"], "imdb") == [0, 1]
+    assert labels([False, True], "imdb") == [0, 1]
+    model = own_task("text", labels=("1", "2", "3"))
+    data = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [1, 3]})
+    assert list(read_split(data, model).dataset["label"]) == [0, 2]  # named 1 and 3, not indices 1 and 3
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+TASK = own_task("text", label="label", labels=("no", "yes"))
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
+rows_of_text = st.lists(st.tuples(texts, st.integers(0, 1)), min_size=1, max_size=8)
+
+
+def rows(split) -> list[tuple]:
+    return list(zip(split.dataset["text"], split.dataset["label"], strict=True))
+
+
+@given(rows_of_text)
+def test_parquet_and_dataset_objects_round_trip(table):
+    columns = {"text": [text for text, _ in table], "label": [label for _, label in table], "other": table}
+    frame = pandas.DataFrame(columns)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        frame[["text", "label"]].to_parquet(path)
+        split = read_split(path, TASK)
+    assert rows(split) == table
+    again = read_split(split.dataset, TASK)  # the normalised form is itself readable
+    assert rows(again) == table
+    assert split.unit == "row"
+
+
+def test_declared_classes_are_matched_by_name_not_by_index():
+    features = datasets.Features(
+        {"premise": datasets.Value("string"), "hypothesis": datasets.Value("string")}
+        | {"label": datasets.ClassLabel(names=["contradiction", "entailment", "neutral"])}
+    )
+    data = datasets.Dataset.from_dict(
+        {"premise": ["a", "b"], "hypothesis": ["c", "d"], "label": [0, 1]}, features=features
+    )
+    assert read_split(data, find_task("mnli-m")).dataset["label"] == [2, 0]
+    own = read_split(data, own_task("premise", "hypothesis")).dataset
+    assert own["label"] == [0, 1]
+    assert own.features["label"].names == ["contradiction", "entailment", "neutral"]
+
+
+def test_a_label_of_minus_one_means_none():
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(2)})
+    data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, -1]}, features=features)
+    with pytest.raises(DataError, match="row 2: the label is missing"):
+        read_split(data, TASK)
+    assert read_split(data, TASK, labelled=False).dataset.column_names == ["text", "row"]
+
+
+def test_declared_classes_with_odd_names_are_found_again_in_dev():
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["1.0", "0.5", "Yes", "yes"])}
+    )
+    data = datasets.Dataset.from_dict({"text": list("abcd"), "label": [0, 1, 2, 3]}, features=features)
+    task, splits = read_splits({"train": data, "dev": data.select([3, 1, 2])}, own_task("text"))
+    assert task.labels == ("1.0", "0.5", "Yes", "yes")
+    assert splits["dev"].dataset["label"] == [3, 1, 2]
+
+
+def test_a_table_without_any_known_column_lists_what_it_has(tmp_path):
+    data = datasets.Dataset.from_dict({"review": ["a"], "stars": [1]})
+    data.to_parquet(tmp_path / "a.parquet")
+    for source in (data, tmp_path / "a.parquet"):
+        with pytest.raises(DataError, match="no column 'text'; the columns are 'review', 'stars'"):
+            read_split(source, TASK)
+    pandas.DataFrame({"text": [], "label": []}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="no rows"):
+        read_split(tmp_path / "b.parquet", TASK)
+    data.rename_columns({"review": "text", "stars": "label"}).select([0]).to_parquet(tmp_path / "c.parquet")
+    with pytest.raises(DataError, match=r"c\.parquet, row 1: the label is unknown; got 1"):
+        read_split(tmp_path / "c.parquet", own_task("text", labels=("ham", "spam"), label="label").with_labels(["ham"]))

@@ -1,4 +1,4 @@
-"""A part of a split: shuffled, seeded, stated."""
+"""A part of a split: shuffled, seeded, stated; and when two lists of classes are the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.errors import DataError
-from powerbert.tasks.task import Split
+from powerbert.tasks.task import Split, same_labels
 
 
 def numbers(size: int) -> Split:
@@ -42,3 +42,18 @@ def test_it_is_shuffled_and_says_what_it_took():
 def test_no_rows_are_no_part(rows):
     with pytest.raises(DataError, match="at least one row"):
         numbers(3).part(rows, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "same"),
+    [
+        (["NEGATIVE", "POSITIVE"], ["negative", "positive"], True),
+        (["positive", "negative"], ["negative", "positive"], False),
+        (["negative"], ["negative", "positive"], False),
+        (["Yes", "yes"], ["yes", "Yes"], False),  # two classes that differ by case alone
+        (["Yes", "yes"], ["Yes", "yes"], True),
+    ],
+)
+def test_case_counts_only_where_two_names_differ_by_it(own, asked, same):
+    assert same_labels(own, asked) is same
+    assert same_labels(asked, own) is same

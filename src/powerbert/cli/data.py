@@ -24,10 +24,9 @@ from powerbert.errors import DataError, ModelFolderError, PowerBertError, Unsupp
 from powerbert.modeling.apply import apply
 from powerbert.modeling.limits import CHOICE
 from powerbert.tasks.files import file_format, has_pairs
-from powerbert.tasks.labels import same_labels
 from powerbert.tasks.readers import read_split, read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
-from powerbert.tasks.task import Split, Task
+from powerbert.tasks.task import Split, Task, same_labels
 from powerbert.training.data import Data
 
 

@@ -22,7 +22,7 @@ from powerbert.engines.engine import Engine
 from powerbert.errors import DataError, PowerBertError
 from powerbert.tasks.encoding import encode_rows
 from powerbert.tasks.readers import stream_rows
-from powerbert.tasks.submission import submission
+from powerbert.tasks.registry import submission
 from powerbert.tasks.task import Split, Task
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.tokenise import Row

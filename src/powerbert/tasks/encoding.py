@@ -1,23 +1,63 @@
-"""Text to tokens for training: a split is tokenised once, without padding."""
+"""Text to tokens for training: a split is tokenised once, without padding; and the rule for N where none is given.
+
+Paper: Maximum Input Sequence Length
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow
 from datasets import Dataset
 
 from powerbert.errors import DataError
-from powerbert.tasks.lengths import LENGTHS
 from powerbert.tasks.task import CHOICES, ROWS_AT_ONCE, Split, Task
 from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
+LENGTHS = (64, 128, 256, 512)
+"""The values of N that the paper chooses from."""
 TYPES = dict(zip(INPUTS, (pyarrow.int32(), pyarrow.int8(), pyarrow.int8()), strict=True))
-BLANK = re.compile("_+")
 
 _Columns = Mapping[str, Sequence[Any]]
+
+
+def covering_length(lengths: Iterable[int]) -> int:
+    """N' of the paper: the least length such that at most 1 % of the inputs are longer.
+
+    >>> covering_length([10] * 99 + [500])
+    10
+    """
+    longest_first = sorted(lengths, reverse=True)
+    if not longest_first:
+        raise DataError("there are no inputs to choose N from")
+    return longest_first[len(longest_first) // 100]  # whole numbers: exactly 1 % is still allowed
+
+
+def choose_max_length(lengths: Iterable[int], limit: int | None = None) -> int:
+    """N: the one of 64, 128, 256, 512 nearest to N', and the larger of two that are equally near.
+
+    `limit` is the longest input of the model: one shorter than 64 reads all it can. Nearest can be less than N':
+    up to half of a gap is cut off, as in the paper.
+
+    >>> choose_max_length([96])
+    128
+    """
+    wanted = covering_length(lengths)
+    choices = [length for length in LENGTHS if limit is None or length <= limit] or [limit or LENGTHS[0]]
+    return min(choices, key=lambda length: (abs(length - wanted), -length))
+
+
+def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
+    """Word-vectors of each input, for `choose_max_length`; more than 512 counts as 512.
+
+    At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
+    every choice is an input.
+    """
+    part = split.part(rows, seed) if rows < len(split) else split
+    batches = part.dataset.iter(batch_size=ROWS_AT_ONCE)
+    return [len(row["input_ids"]) for batch in batches for row in encode_rows(batch, task, tokenizer, LENGTHS[-1])]
 
 
 def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> Dataset:
@@ -37,77 +77,43 @@ def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> 
     room = max_length - tokenizer.num_special_tokens_to_add(pair=len(task.columns) > 1)
     if room < 2:
         raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
-    if task.kind == "multiple-choice":
-        return _choices(rows, tokenizer, max_length)
-    return tokenise(tokenizer, texts_of(rows), max_length).rows
-
-
-def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
-    """Word-vectors of each input, for `lengths.choose_max_length`; more than 512 counts as 512.
-
-    At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
-    every choice is an input.
-    """
-    part = split.part(rows, seed) if rows < len(split) else split
-    encoded = encode_split(part, task, tokenizer, LENGTHS[-1])
-    if task.kind == "multiple-choice":
-        return [len(choice) for row in encoded["input_ids"][:] for choice in row]
-    lengths: list[int] = encoded["length"][:]
-    return lengths
+    if task.kind != "multiple-choice":
+        return tokenise(tokenizer, texts_of(rows), max_length).rows
+    # Four inputs per question, article first; only the article is cut.
+    questions = zip(rows["article"], rows["question"], rows["options"], strict=True)
+    pairs = [
+        (article, question_and_option(question, option))
+        for article, question, options in questions
+        for option in options
+    ]
+    seconds = _shortened([clean(second, max_length)[0] for _, second in pairs], tokenizer, room)
+    pairs = [(article, second) for (article, _), second in zip(pairs, seconds, strict=True)]
+    return tokenise(tokenizer, pairs, max_length, truncation="only_first").rows
 
 
 def question_and_option(question: str, option: str) -> str:
     """The second text of a RACE choice: the option fills the question's blanks, else it follows."""
-    if "_" in question:
-        return BLANK.sub(lambda _: option, question)
-    return f"{question} {option}"
+    return re.sub("_+", lambda _: option, question) if "_" in question else f"{question} {option}"
 
 
 def texts_of(rows: _Columns) -> list[Text]:
     """The texts or pairs of normalised rows."""
-    if "text_pair" in rows:
-        return list(zip(rows["text"], rows["text_pair"], strict=True))
-    return list(rows["text"])
+    return list(zip(rows["text"], rows["text_pair"], strict=True) if "text_pair" in rows else rows["text"])
 
 
-def _choices(batch: _Columns, tokenizer: Any, max_length: int) -> list[Row]:
-    """Four inputs per question, article first; only the article is cut."""
-    articles = [article for article in batch["article"] for _ in range(CHOICES)]
-    seconds = [
-        clean(question_and_option(question, option), max_length)[0]
-        for question, options in zip(batch["question"], batch["options"], strict=True)
-        for option in options
-    ]
-    pairs = list(zip(articles, _shortened(seconds, tokenizer, max_length), strict=True))
-    return tokenise(tokenizer, pairs, max_length, truncation="only_first").rows
-
-
-def _shortened(seconds: list[str], tokenizer: Any, max_length: int) -> list[str]:
+def _shortened(seconds: list[str], tokenizer: Any, room: int) -> list[str]:
     """Cut a question and option that leave no room for an article to half of the room.
 
     They are cut from the left, because the option is last. Without this the tokenizer, told to cut the
     article alone, raises where nothing of the article would remain.
     """
-    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
-    spans = _spans(seconds, tokenizer)
-    return [
-        _cut(text, tokenizer, room) if len(tokens) >= room else text
-        for text, tokens in zip(seconds, spans, strict=True)
-    ]
-
-
-def _cut(text: str, tokenizer: Any, room: int) -> str:
-    """The end of a text in less than `room` tokens; cut again where half a word became more tokens."""
-    while len(tokens := _spans([text], tokenizer)[0]) >= room:
-        text = text[tokens[-(room // 2)][0] or 1 :]
-    return text
-
-
-def _spans(texts: list[str], tokenizer: Any) -> list[list[tuple[int, int]]]:
-    """First and last character of each token."""
     options = {"add_special_tokens": False, "return_offsets_mapping": True, "split_special_tokens": True}
-    spans: list[list[tuple[int, int]]] = tokenizer(texts, **options)["offset_mapping"]
-    return spans
+    spans = tokenizer(seconds, **options)["offset_mapping"]  # first and last character of each token
+    for i, tokens in enumerate(spans):
+        while len(tokens) >= room:  # again where half a word became more tokens
+            seconds[i] = seconds[i][tokens[-(room // 2)][0] or 1 :]
+            tokens = tokenizer(seconds[i], **options)["offset_mapping"]
+    return seconds
 
 
 def _table(rows: list[Row], batch: _Columns, task: Task) -> pyarrow.Table:

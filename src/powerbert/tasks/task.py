@@ -23,57 +23,42 @@ METRIC_NAMES = {"classes": ("accuracy", "f1", "matthews", "macro_f1"), "numbers"
 class HyperParameters:
     """What the authors tuned per task, in the names of their table (Adam)."""
 
-    lr: float
-    """Learning rate of the encoder's own weights."""
-    lr_soft_extract: float
-    """Learning rate of the retention parameters r."""
-    lambda_: float
-    """Weight of the regularizer; nearly inert under Adam (`docs/deviations.md`)."""
-    batch_size: int
-    """Inputs per step; for multiple choice, questions per step."""
-    published: bool = True
-    """Whether the authors' release lists them; if not, they are our choice within the paper's ranges."""
+    lr: float  # of the encoder's own weights
+    lr_soft_extract: float  # of the retention parameters r
+    lambda_: float  # weight of the regularizer; nearly inert under Adam (`docs/deviations.md`)
+    batch_size: int  # inputs per step; for multiple choice, questions per step
+    published: bool = True  # in the authors' release; else our choice within the paper's ranges
 
 
 DEFAULT_HYPER_PARAMETERS = HyperParameters(3e-5, 1e-3, 3e-4, 32, published=False)
 """For a user's own task: the middle of the paper's ranges."""
+DEFAULT_FILES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task; take one from `registry.find_task` or make one with `registry.own_task`."""
+    """A task; take one from `registry.find_task` or make one with `registry.own_task`.
+
+    Of several names for a column or a file the first that exists is taken.
+    """
 
     name: str
     kind: Kind
-    columns: Mapping[str, tuple[str, ...]] = field(hash=False)
-    """Normalised column -> the names under which files call it, first match wins."""
+    columns: Mapping[str, tuple[str, ...]] = field(hash=False)  # normalised column -> the names that files give it
     metric: str
-    label_columns: tuple[str, ...] = ("label",)
-    """The names under which files call the label, first match wins."""
-    labels: tuple[str, ...] | None = None
-    """Class names in order of their index; None for regression, or until they are read from the data."""
-    label_aliases: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """Other spellings of a class, casefolded -> index."""
-    exact_labels: bool = False
-    """Whether only the exact names are accepted, as where they were discovered in the training data;
-    else also the index, and any case."""
-    label_range: tuple[float, float] | None = None
-    """Least and greatest label of a regression task, None if any finite number will do."""
-    max_length: int | None = None
-    """N; None means: the paper's rule on the training data (`lengths.choose_max_length`)."""
+    label_columns: tuple[str, ...] = ("label",)  # the names that files give the label
+    labels: tuple[str, ...] | None = None  # by index; None for regression, or until they are read from the data
+    label_aliases: Mapping[str, int] = field(default_factory=dict, hash=False)  # casefolded spelling -> index
+    exact_labels: bool = False  # as where they were discovered in the training data; else also the index, and any case
+    label_range: tuple[float, float] | None = None  # of a regression; None if any finite number will do
+    max_length: int | None = None  # N; None: the paper's rule on the training data (`encoding.choose_max_length`)
     hyper_parameters: HyperParameters = DEFAULT_HYPER_PARAMETERS
-    files: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}, hash=False
-    )
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=DEFAULT_FILES.copy, hash=False)
     """Split -> the file names it may have, without extension; the last is the hub's."""
-    folders: tuple[str, ...] = ()
-    """The names of the task's folder inside a folder of all tasks."""
-    headerless: tuple[str, ...] = ()
-    """The columns of a TSV file that has no header (GLUE's CoLA)."""
-    skip_incomplete: bool = False
-    """Skip rows without a text, with a warning, because the official file has some (QQP)."""
-    hub: str = ""
-    """`name` or `name:configuration` on the Hugging Face hub."""
+    folders: tuple[str, ...] = ()  # the names of the task's folder inside a folder of all tasks
+    headerless: tuple[str, ...] = ()  # the columns of a TSV file that has no header (GLUE's CoLA)
+    skip_incomplete: bool = False  # skip rows without a text, with a note: the official file has some (QQP)
+    hub: str = ""  # `name` or `name:configuration` on the Hugging Face hub
 
     @property
     def is_own(self) -> bool:
@@ -96,9 +81,8 @@ class Task:
 
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same task with the class names that were found in the training data."""
-        names = tuple(labels)
-        metric = metric_for(self.kind, self.metric, names)
-        return replace(self, labels=names, metric=metric, exact_labels=True)
+        metric = metric_for(self.kind, self.metric, labels)
+        return replace(self, labels=tuple(labels), metric=metric, exact_labels=True)
 
 
 def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> str:
@@ -120,19 +104,22 @@ def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> st
     return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
 
 
+def same_labels(own: Sequence[str], asked: Sequence[str]) -> bool:
+    """Whether two lists name the same classes in order; case counts only where two names differ by it."""
+    folded = [name.casefold() for name in own]
+    alike = folded == [name.casefold() for name in asked] and len({*folded}) == len(folded)
+    return alike or list(own) == list(asked)
+
+
 @dataclass(frozen=True)
 class Split:
     """Rows of a task, and where they came from."""
 
     dataset: Dataset
-    source: str = "the dataset"
-    """The file, folder or name that the rows were read from."""
-    unit: str = "row"
-    """What the numbers in column `row` count: "line" or "row"."""
-    notes: tuple[str, ...] = ()
-    """Remarks on the rows, such as blank lines that were skipped or the part that was taken."""
-    skipped: int = 0
-    """Rows and blank lines of the source that were left out."""
+    source: str = "the dataset"  # the file, folder or name that the rows were read from
+    unit: str = "row"  # what the numbers in column `row` count: "line" or "row"
+    notes: tuple[str, ...] = ()  # such as blank lines that were skipped or the part that was taken
+    skipped: int = 0  # rows and blank lines of the source that were left out
 
     def __len__(self) -> int:
         return len(self.dataset)

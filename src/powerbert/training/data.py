@@ -14,11 +14,10 @@ from datasets import Dataset
 from powerbert.errors import DataError
 from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
-from powerbert.tasks.encoding import encode_split, measure_lengths
-from powerbert.tasks.lengths import choose_max_length, covering_length
-from powerbert.tasks.published import DataSource
+from powerbert.tasks.encoding import choose_max_length, covering_length, encode_split, measure_lengths
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
+from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Split, Task
 
 SHORTEST = 8  # of N

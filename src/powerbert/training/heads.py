@@ -18,8 +18,7 @@ from transformers import (
 from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
-from powerbert.tasks.labels import same_labels
-from powerbert.tasks.task import Task
+from powerbert.tasks.task import Task, same_labels
 
 AUTO = {
     "classification": AutoModelForSequenceClassification,

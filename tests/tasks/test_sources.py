@@ -1,4 +1,4 @@
-"""The layouts that GLUE, aclImdb and RACE are published in, in miniature."""
+"""The layouts that GLUE, aclImdb and RACE are published in, in miniature; the hub."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import datasets
 import pytest
 
 from powerbert.errors import DataError
+from powerbert.tasks import sources
 from powerbert.tasks.readers import read_split, task_data
-from powerbert.tasks.registry import find_task
+from powerbert.tasks.registry import find_task, own_task
 
 MNLI_HEAD = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse "
 MNLI_HEAD = (MNLI_HEAD + "sentence2_parse sentence1 sentence2 label1").split()
@@ -150,6 +151,7 @@ def test_mrpc_before_glues_script_ran(tmp_path):
     assert rows(data["train"]) == [("a", "b", 1), ("e", "f", 1)]
     assert rows(data["dev"]) == [("c", "d", 0)]
     assert data["train"].dataset["row"] == [2, 4]
+    assert rows(task_data(tmp_path, task, ["test"])["test"]) == [("g", "h", 0)]
 
 
 def test_the_aclimdb_folder(tmp_path):
@@ -243,3 +245,40 @@ def test_local_files_leave_no_cache_behind(tmp_path, monkeypatch):
     for split in task_data(tmp_path, find_task("rte")).values():
         assert split.dataset.cache_files == []
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("data", [datasets.DatasetDict(), 3, None, ["a"]])
+def test_another_object_is_refused(data):
+    with pytest.raises(DataError, match=r"a split is a path or a datasets\.Dataset"):
+        read_split(data, find_task("sst-2"))
+
+
+def test_a_hub_name_is_loaded_with_configuration_and_split(monkeypatch):
+    asked = []
+
+    def load_dataset(name, configuration, split):
+        asked.append((name, configuration, split))
+        return datasets.Dataset.from_dict({"sentence": ["a", "b"], "label": [0, 1]})
+
+    monkeypatch.setattr(sources, "load_dataset", load_dataset)
+    split = read_split("hub:nyu-mll/glue:sst2@validation", find_task("sst-2"))
+    assert split.source == "hub:nyu-mll/glue:sst2@validation"
+    task_data("hub", find_task("sst-2"))
+    read_split("hub:me/mine", own_task("sentence"))
+    assert asked == [
+        ("nyu-mll/glue", "sst2", "validation"),
+        ("nyu-mll/glue", "sst2", "train"),
+        ("nyu-mll/glue", "sst2", "validation"),
+        ("me/mine", None, "train"),
+    ]
+
+
+def test_offline_a_hub_name_gives_one_clear_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    with pytest.raises(DataError) as error:
+        read_split("hub:stanfordnlp/imdb", find_task("imdb"))
+    assert "hub:stanfordnlp/imdb cannot be loaded from the Hugging Face hub" in str(error.value)
+    assert "HF_HUB_OFFLINE is set; unset it or give local files" in str(error.value)
+    assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match="not a dataset of the hub"):
+        read_split("hub:../imdb", find_task("imdb"))
