@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 _STEERING = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -49,8 +50,19 @@ def require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        what, remedy = f"this needs {module.split('.')[0]}", f"pip install 'powerbert[{extra}]'"
-        raise MissingExtraError(what, got=str(error), remedy=remedy) from error
+        raise MissingExtraError(f"this needs {module.split('.')[0]}", got=str(error), remedy=install(extra)) from error
+
+
+def require_all(what: str, packages: Iterable[str], extra: str) -> None:
+    """Refuse in one line, before the work, where packages of an optional extra are not installed."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise MissingExtraError(f"{what} {' and '.join(missing)}", remedy=install(extra, clone=True))
+
+
+def install(extra: str, *, clone: bool = False) -> str:
+    """The command that installs an optional extra, or also that of a clone."""
+    command = f'pip install "powerbert[{extra}]"'
+    return f'{command}, or in a clone: pip install -e ".[{extra}]"' if clone else command
 
 
 @contextmanager

@@ -19,7 +19,7 @@ FOUND = {
     ("torch", "bf16"): Verdict("torch", "bf16", CAPPED, 900.0, 4.0, CAPS[0], f"dies without {ISA}={CAPS[0]}"),
     ("onnx", "fp32"): Verdict("onnx", "fp32", WORKS, 120.0, 1.0),
     ("onnx", "int8"): Verdict("onnx", "int8", WORKS, 90.0, 0.75),
-    ("openvino", "fp32"): Verdict("openvino", "fp32", MISSING, detail="pip install 'powerbert[openvino]'"),
+    ("openvino", "fp32"): Verdict("openvino", "fp32", MISSING, detail='pip install "powerbert[openvino]"'),
     ("openvino", "int8"): Verdict("openvino", "int8", WORKS, 500.0, 2.5),
     ("openvino", "bf16"): Verdict("openvino", "bf16", CRASHES, detail="died with SIGILL"),
 }
@@ -70,7 +70,7 @@ def test_the_table_has_a_plain_word_for_each(capsys):
         ("torch", "fp32"): "works",
         ("torch", "bf16"): "4.00 works under an ISA cap, training only",
         ("onnx", "int8"): "0.75 slower than fp32",
-        ("openvino", "fp32"): "missing: pip install 'powerbert[openvino]'",
+        ("openvino", "fp32"): 'missing: pip install "powerbert[openvino]"',
         ("openvino", "int8"): "2.50 works",
         ("openvino", "bf16"): "crashes: died with SIGILL",
     }

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 import powerbert
 from powerbert.cli import commands
-from powerbert.cli import main as module
 from powerbert.cli.commands import COMMANDS, Command
 from powerbert.cli.main import main, make_app
 from powerbert.errors import PowerBertError
@@ -85,7 +84,7 @@ def test_a_bug_shows_its_traceback(command):
 
 
 def test_without_the_extra_one_line_names_the_pip_command(monkeypatch, capsys):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr("powerbert.errors.find_spec", lambda name: None)
     assert exit_code("--help") == 2
     error = capsys.readouterr().err
     assert 'pip install "powerbert[cli]"' in error

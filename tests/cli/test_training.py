@@ -211,6 +211,6 @@ def test_a_head_that_is_replaced_is_a_warning(steps, files, tmp_path, capsys):
 
 
 def test_a_missing_training_library_names_the_pip_command(monkeypatch):
-    monkeypatch.setattr("powerbert.cli.training.find_spec", lambda name: None)
+    monkeypatch.setattr("powerbert.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
         require_training()

@@ -334,7 +334,7 @@ def test_a_machine_with_torch_alone_still_chooses_and_tells_what_is_missing(fold
     with caplog.at_level(logging.INFO, "powerbert"):
         classify = powerbert.pipeline(folder, engine="auto")
     assert classify.choice.engine == "torch"
-    assert "pip install 'powerbert[onnx]'" in caplog.text
+    assert 'pip install "powerbert[onnx]"' in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     for text in TEXTS:
         long = classify.choice.crossover is not None and len(tokenizer_for()(text)["input_ids"]) >= (

@@ -225,7 +225,7 @@ def test_a_missing_extra_is_told_with_its_pip_command(relative, monkeypatch):
     folder = relative.made("onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     message = refusal(lambda: powerbert.pipeline(folder, "onnx"), MissingExtraError)
-    assert "pip install 'powerbert[onnx]'" in message
+    assert 'pip install "powerbert[onnx]"' in message
 
 
 @pytest.mark.parametrize("engine", ["torch", "auto"])

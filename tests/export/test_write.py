@@ -155,9 +155,9 @@ def test_unknown_engines_and_precisions_are_refused(relative, tmp_path):
 def test_a_missing_extra_is_told_with_its_pip_command(relative, tmp_path, monkeypatch, package, extra):
     folder = relative.made(extra)
     monkeypatch.setitem(sys.modules, package, None)
-    assert f"pip install 'powerbert[{extra}]'" in refusal(MissingExtraError, open_engine, folder)
+    assert f'pip install "powerbert[{extra}]"' in refusal(MissingExtraError, open_engine, folder)
     given = (relative.model, relative.tokenizer, tmp_path / "model", extra)
-    assert f"pip install 'powerbert[{extra}]'" in refusal(MissingExtraError, export, *given)
+    assert f'pip install "powerbert[{extra}]"' in refusal(MissingExtraError, export, *given)
 
 
 def test_models_that_no_engine_serves_are_refused(relative, tmp_path):

@@ -112,7 +112,7 @@ def test_what_a_library_prints_before_the_figures_does_no_harm(program):
 def test_an_engine_that_is_not_installed_is_told_with_its_pip_command(program, tmp_path, monkeypatch):
     monkeypatch.setattr(probing, "find_spec", lambda name: None)
     verdict = probing.examine("openvino", "int8", program(FIGURES))
-    assert (verdict.state, verdict.detail) == (MISSING, "pip install 'powerbert[openvino]'")
+    assert (verdict.state, verdict.detail) == (MISSING, 'pip install "powerbert[openvino]"')
     assert not (tmp_path / "runs").exists()
 
 

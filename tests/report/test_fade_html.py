@@ -71,6 +71,7 @@ def test_the_page_is_well_formed_and_shows_words_figures_and_prediction():
     assert page.text["title"] == page.text["h1"] == ["a title"]
     strong = page.text["strong"]
     assert strong[0] == "positive"
+    assert strong[-1] == "2"  # survive to the end: what the last encoder retains
     assert "".join(page.text["span"]).count("fine") == 2  # the sentence, and encoder by encoder
     assert len(page.of("tr")) == 1 + 5
     assert len(page.of("g")) == 1 + 3  # the input and three encoders

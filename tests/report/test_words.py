@@ -8,14 +8,12 @@ import powerbert
 from powerbert.modeling.trace import Span, Trace
 from powerbert.report.words import (
     Word,
+    chosen,
     last_encoder,
     processed,
     readable,
-    reduction,
     runs,
     sentence,
-    share,
-    survivors,
     trace_json,
     verdict,
     visible,
@@ -68,33 +66,29 @@ def traced(kind, *texts):
 
 
 def test_last_encoder_is_the_deepest_that_retained_the_word_and_0_if_encoder_1_eliminated_it():
-    assert last_encoder(a_trace()) == (4, 0, 2, 3, 2, 0, 0)
+    assert last_encoder(a_trace()) == [4, 0, 2, 3, 2, 0, 0]
+    assert [word.last for word in readable(a_trace())] == [4, 0, 2, 3, 2, 0, 0]
 
 
 def test_share_is_of_the_input_and_one_figure_per_encoder():
-    assert share(a_trace()) == pytest.approx((4 / 7, 4 / 7, 2 / 7, 1 / 7))
+    assert trace_json(a_trace())["share"] == [round(count / 7, 4) for count in (4, 4, 2, 1)]
 
 
 def test_processed_counts_the_word_vectors_of_all_encoders_with_and_without_elimination():
-    assert processed(a_trace()) == (11, 28)
-    assert reduction(a_trace()) == pytest.approx(28 / 11)
+    assert processed(a_trace()) == (11, 28, pytest.approx(28 / 11))
 
 
 def test_runs_merge_consecutive_encoders_with_the_same_retained_words():
-    assert [(run.name, run.retained) for run in runs(a_trace())] == [("1-2", (0, 2, 3, 4)), ("3", (0, 3)), ("4", (0,))]
+    assert runs(a_trace().retained) == [("1-2", (0, 2, 3, 4)), ("3", (0, 3)), ("4", (0,))]
 
 
 def test_runs_do_not_merge_equal_counts_of_different_words():
-    assert [run.name for run in runs(a_trace(retained=((0, 1), (0, 2))))] == ["1", "2"]
-
-
-def test_survivors_are_what_the_last_encoder_retains():
-    assert survivors(a_trace()) == (0,)
+    assert [name for name, _ in runs(((0, 1), (0, 2)))] == ["1", "2"]
 
 
 def test_a_wordpiece_joins_the_word_before_it():
     words = readable(a_trace())
-    assert words[3] == Word("ing", joins=True)
+    assert words[3] == Word("ing", last=3, joins=True)
     assert sentence(words) == "[CLS] a fading smile. [SEP]"
 
 
@@ -147,7 +141,7 @@ def test_a_piece_of_white_space_alone_is_shown_as_a_visible_space():
 
 
 def test_sentence_marks_a_piece_whose_beginning_is_missing():
-    assert sentence(readable(a_trace()), (0, 3, 5)) == "[CLS] ·ing ."
+    assert sentence(chosen(readable(a_trace()), (0, 3, 5))) == "[CLS] ·ing ."
 
 
 @pytest.mark.parametrize("steering", ["\x1b[31m", "\x07", "\u202e", "\u2066", "\ud800", "\r", "\x9b", "\u2028"])
@@ -163,11 +157,16 @@ def test_line_ends_are_shown_and_emoji_stay_whole():
 
 
 @pytest.mark.parametrize(
-    ("label", "score", "text"),
-    [("positive", 0.9821, "positive (0.982)"), ("positive", None, "positive"), (None, 3.25, "3.250"), (None, None, "")],
+    ("label", "score", "texts"),
+    [
+        ("positive", 0.9821, ("positive", "0.982")),
+        ("positive", None, ("positive", "")),
+        (None, 3.25, ("3.250", "")),
+        (None, None, ("", "")),
+    ],
 )
-def test_verdict_shows_what_the_model_answered(label, score, text):
-    assert verdict(a_trace(label=label, score=score)) == text
+def test_verdict_shows_what_the_model_answered(label, score, texts):
+    assert verdict(a_trace(label=label, score=score)) == texts
 
 
 def test_trace_json_has_the_figures_and_no_nan():

@@ -21,7 +21,7 @@ from powerbert.errors import PowerBertError
 from powerbert.machine.describe import duration
 from powerbert.machine.threads import choose_threads
 from powerbert.machine.verdicts import hold_isa, probe
-from powerbert.report.bench_picture import bench_picture
+from powerbert.report.pictures import bench_picture
 from powerbert.report.tables import arms_table, efficiency_table, headline_table
 from powerbert.tasks.encoding import texts_of
 from powerbert.text.tokenise import Text

@@ -26,7 +26,7 @@ from powerbert.cli.groups import (
     Teaching,
     TrainingData,
 )
-from powerbert.errors import MissingExtraError
+from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
 EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
@@ -59,10 +59,7 @@ def _module(name: str) -> Any:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRA:
             raise
-        raise MissingExtraError(
-            f"this command needs {package}",
-            remedy='pip install "powerbert[train]", or in a clone: pip install -e ".[train]"',
-        ) from None
+        raise MissingExtraError(f"this command needs {package}", remedy=install("train", clone=True)) from None
 
 
 COMMANDS = (

@@ -14,7 +14,7 @@ from powerbert.machine.describe import Watch, machine
 from powerbert.machine.peak import peaks
 from powerbert.machine.threads import choose_threads
 from powerbert.machine.verdicts import ISA, PAIRS, Verdict, examine, fastest, hold_isa, remember
-from powerbert.report.doctor_table import choice_lines, engines_table, machine_table
+from powerbert.report.tables import choice_lines, engines_table, machine_table
 
 LISTEN = 0.5
 """Seconds for which this process is silent, to hear whether others work."""

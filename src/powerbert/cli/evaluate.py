@@ -5,7 +5,7 @@ from __future__ import annotations
 from powerbert.cli.data import open_model, read_rows
 from powerbert.cli.groups import Columns, EvaluateFlags
 from powerbert.cli.output import bar, note, show, write_json
-from powerbert.cli.training import evaluation_table
+from powerbert.report.tables import evaluation_table
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.task import CHOICES
 from powerbert.training.evaluation import evaluate_with
@@ -21,7 +21,7 @@ def evaluate(asked: EvaluateFlags, columns: Columns) -> None:
     with bar(choices * len(encoded), "inputs") as shown:
         result = evaluate_with(engine, encoded, task, batch_size=asked.batch_size, done=shown.update)
     if asked.shows:
-        show(evaluation_table({asked.model: result}))
+        show(evaluation_table({asked.model: result.to_json()}))
     if asked.json is not None:
         retention = None if engine.retention is None else str(engine.retention)
         about = {"engine": engine.name, "precision": engine.precision, "max_length": engine.limits.longest}

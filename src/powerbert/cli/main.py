@@ -10,11 +10,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from powerbert import __version__
-from powerbert.errors import MissingExtraError, PowerBertError
+from powerbert.errors import PowerBertError, require_all
 
 if TYPE_CHECKING:
     import typer
@@ -69,7 +68,7 @@ def make_app() -> typer.Typer:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
-    _require_extra()
+    require_all("the command line needs", ("typer", "rich"), "cli")
     import typer
 
     command = typer.main.get_command(make_app())
@@ -85,15 +84,6 @@ def _show_version(asked: bool) -> None:
     if asked:
         print(f"powerbert {__version__}")
         sys.exit(0)
-
-
-def _require_extra() -> None:
-    missing = [name for name in ("typer", "rich") if find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"the command line needs {' and '.join(missing)}",
-            remedy='pip install "powerbert[cli]", or in a clone: pip install -e ".[cli]"',
-        )
 
 
 def _tolerate_encodings() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import disable_progress_bars
-from rich.table import Table
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 from typing_extensions import override
@@ -18,11 +16,10 @@ from typing_extensions import override
 from powerbert.cli.data import existing_folder, read_training_data
 from powerbert.cli.groups import Folders, Reported, Teaching, TrainingData, asked_retention
 from powerbert.cli.output import note, show, write_json
-from powerbert.errors import MissingExtraError
-from powerbert.report.tables import plain_table, retention_table
+from powerbert.errors import require_all
+from powerbert.report.tables import evaluation_table, retention_table
 from powerbert.training import sandwich, steps
 from powerbert.training.data import Data
-from powerbert.training.evaluation import Evaluation
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.runner import StepResult
 from powerbert.training.trainer import InterruptedRun
@@ -62,7 +59,7 @@ def anytime(folders: Folders, data: TrainingData, options: AnytimeOptions, table
         lambda: sandwich.anytime(*begun, learned=learned, budgets=table.shares(), progress=True)
     )
     if folders.shows:
-        show(evaluation_table({row["name"]: Evaluation.from_json(row) for row in rows}))
+        show(evaluation_table({row["name"]: row for row in rows}))
     note(f"wrote {result.folder}; apply a configuration of the table with evaluate --retention or apply()")
     if folders.json is not None:
         write_json(folders.json, rows)
@@ -88,7 +85,7 @@ def uninterrupted(work: Callable[[], Result]) -> Result:
 def finish(result: StepResult, folders: Folders, title: str) -> None:
     """Show the result and write its figures."""
     if folders.shows:
-        show(evaluation_table({title: result.evaluation}))
+        show(evaluation_table({title: result.evaluation.to_json()}))
         if result.retention is not None:
             show(retention_table(result.retention))
     if result.seconds:
@@ -108,17 +105,6 @@ def figures(result: StepResult) -> dict[str, Any]:
         "tokens_per_second": result.tokens_per_second,
         "skipped": result.skipped,
     }
-
-
-def evaluation_table(evaluations: dict[str, Evaluation]) -> Table:
-    """Metric, interval and real word-vectors, one row per model or configuration."""
-    first = next(iter(evaluations.values()))
-    title = f"{first.rows:,} rows, real word-vectors without padding"
-    table = plain_table(title, [""], [first.metric, "95 % interval", "word-vectors", "of the full model"])
-    for name, one in evaluations.items():
-        interval = f"{100 * one.interval.low:.1f} to {100 * one.interval.high:.1f}"
-        table.add_row(name, f"{100 * one.value:.2f}", interval, f"{one.word_vectors:,}", f"{100 * one.work:.1f} %")
-    return table
 
 
 class Notes(logging.Handler):
@@ -144,9 +130,4 @@ def quiet() -> None:
 
 def require_training() -> None:
     """Refuse in one line where the training libraries are not installed."""
-    missing = [name for name in ("accelerate", "datasets", "scipy", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"training and evaluating need {', '.join(missing)}",
-            remedy='pip install "powerbert[train]", or in a clone: pip install -e ".[train]"',
-        )
+    require_all("training and evaluating need", ("accelerate", "datasets", "scipy", "matplotlib"), "train")

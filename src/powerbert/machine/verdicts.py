@@ -21,6 +21,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from powerbert.errors import install
 from powerbert.folders.atomic import write_file
 from powerbert.machine.child import Outcome, attempt
 from powerbert.machine.describe import processor, versions
@@ -197,7 +198,7 @@ def _missing(engine: str) -> str | None:
     """The pip command for an engine that is not installed, else None."""
     if all(find_spec(name) is not None for name in PACKAGES[engine]):
         return None
-    return f"pip install 'powerbert[{engine}]'"
+    return install(engine)
 
 
 def _openvino_is_running() -> bool:

@@ -1,10 +1,9 @@
-"""Tables for a terminal, none wider than 80 columns."""
+"""What a command found, as tables for a terminal, none wider than 80 columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from rich import box
@@ -14,13 +13,23 @@ from rich.table import Table
 from rich.text import Text
 
 from powerbert.export.compare import Comparison
+from powerbert.machine.probes import TRAINING
+from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
+from powerbert.report.words import runs
 from powerbert.retention import RetentionConfiguration
 
 FULL_CELLS, SHADED_CELLS = "cyan", "bright_black"
 LEAST_BAR, WIDEST_BAR = 8, 40  # cells
 
 
-# ---- a retention configuration -------------------------------------------------------------
+def plain_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
+    """An empty table with columns of words, then of numbers."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for column in words:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
 
 
 @dataclass(frozen=True)
@@ -53,16 +62,21 @@ def retention_table(retention: RetentionConfiguration) -> Table:
     table.add_column("encoder", justify="right", no_wrap=True)
     table.add_column("retains", justify="right", no_wrap=True)
     table.add_column("of the input's own length" if retention.is_relative else f"of N={retention.max_length}")
-    entries = enumerate(zip(retention.values, retention.fractions, strict=True), 1)
-    for (value, share), run in groupby(entries, key=lambda entry: entry[1]):
-        encoders = [j for j, _ in run]
-        name = f"{encoders[0]}" if len(encoders) == 1 else f"{encoders[0]}-{encoders[-1]}"
-        shown = f"{100 * share:.2f} %" if retention.is_relative else f"{value}"
-        table.add_row(name, shown, ShareBar(share))
+    for name, (value, share) in runs(zip(retention.values, retention.fractions, strict=True)):
+        table.add_row(name, f"{100 * share:.2f} %" if retention.is_relative else f"{value}", ShareBar(share))
     return table
 
 
-# ---- what a model answers ------------------------------------------------------------------
+def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Metric, interval and real word-vectors from the figures of one model or configuration per row."""
+    first = next(iter(evaluations.values()))
+    title = f"{first['rows']:,} rows, real word-vectors without padding"
+    table = plain_table(title, [""], [first["metric"], "95 % interval", "word-vectors", "of the full model"])
+    for name, one in evaluations.items():
+        low, high = one["interval"]
+        metric, interval = f"{100 * one['value']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"
+        table.add_row(name, metric, interval, f"{one['word_vectors']:,}", f"{100 * one['work']:.1f} %")
+    return table
 
 
 def comparison_table(found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str) -> Table:
@@ -76,9 +90,6 @@ def comparison_table(found: Comparison, exported: str, metrics: Mapping[str, flo
         before, after = (100 * value for value in metrics.values())
         table.add_row(metric, f"{before:.2f} -> {after:.2f}")
     return table
-
-
-# ---- a benchmark ---------------------------------------------------------------------------
 
 
 def headline_table(figures: dict[str, Any]) -> Table:
@@ -103,37 +114,12 @@ def arms_table(figures: dict[str, Any]) -> Table:
     columns = ["batch", "inputs/s", "±", "p95 ms", "GFLOP", "peak", "MB"]
     table = plain_table(title, ["model", "engine", "feed"], columns)
     for arm in sorted(figures["arms"], key=lambda arm: -float(arm["inputs_per_second"])):
+        share, memory = arm["share_of_peak"], arm["extra_memory_mb"]
         table.add_row(
-            arm["model"],
-            f"{arm['engine']} {arm['precision']}",
-            arm["feed"],
-            str(arm["batch"]),
-            _number(arm["inputs_per_second"]),
-            f"{100 * arm['spread']:.0f} %",
-            _number(arm["p95_ms"]),
-            _number(arm["gflop"]),
-            "" if arm["share_of_peak"] is None else f"{100 * arm['share_of_peak']:.0f} %",
-            "" if arm["extra_memory_mb"] is None else f"{arm['extra_memory_mb']:,.0f}",
-        )
-    return table
-
-
-def efficiency_table(figures: dict[str, Any]) -> Table:
-    """What of the work that is saved shows as time, at each length and batch size."""
-    title = "speed-up over the full model in the same engine, and its share of the FLOP ratio"
-    columns = ["speed-up", "FLOP ratio", "efficiency", "against stock"]
-    table = plain_table(title, ["inputs", "engine"], columns)
-    points = [point for curve in ("by_length", "by_batch") for point in figures[curve]]
-    both = {(p["engine"], p["precision"], p["batch"], p["length"]): p for p in points if "speed_up" in p}
-    for point in both.values():
-        stock = point["against_stock"]
-        table.add_row(
-            f"{point['batch']} x {point['length']}",
-            f"{point['engine']} {point['precision']}",
-            f"{point['speed_up']:.2f}x",
-            f"{point['flop_ratio']:.2f}",
-            f"{point['efficiency']:.2f}",
-            "" if stock is None else f"{stock:.2f}x",
+            *(arm["model"], f"{arm['engine']} {arm['precision']}", arm["feed"], str(arm["batch"])),
+            *(_number(arm["inputs_per_second"]), f"{100 * arm['spread']:.0f} %"),
+            *(_number(arm["p95_ms"]), _number(arm["gflop"])),
+            *("" if share is None else f"{100 * share:.0f} %", "" if memory is None else f"{memory:,.0f}"),
         )
     return table
 
@@ -143,11 +129,78 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 
-def plain_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
-    """An empty table with columns of words, then of numbers."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for column in words:
-        table.add_column(column)
-    for column in numbers:
-        table.add_column(column, justify="right")
+def efficiency_table(figures: dict[str, Any]) -> Table:
+    """What of the work that is saved shows as time, at each length and batch size."""
+    title = "speed-up over the full model in the same engine, and its share of the FLOP ratio"
+    columns = ["speed-up", "FLOP ratio", "efficiency", "against stock"]
+    table = plain_table(title, ["inputs", "engine"], columns)
+    points = [point for curve in ("by_length", "by_batch") for point in figures[curve]]
+    both = {(p["engine"], p["precision"], p["batch"], p["length"]): p for p in points if "speed_up" in p}
+    for (engine, precision, batch, length), point in both.items():
+        stock = "" if point["against_stock"] is None else f"{point['against_stock']:.2f}x"
+        ratios = (f"{point['speed_up']:.2f}x", f"{point['flop_ratio']:.2f}", f"{point['efficiency']:.2f}", stock)
+        table.add_row(f"{batch} x {length}", f"{engine} {precision}", *ratios)
     return table
+
+
+def machine_table(figures: dict[str, Any]) -> Table:
+    """The machine and the versions of what computes."""
+    machine, cap = figures["machine"], figures["machine"]["onednn_max_cpu_isa"]
+    rows = {
+        "processor": machine["processor"],
+        "cores": f"{machine['cores']}",
+        "memory": f"{machine['memory_gb']} GB",
+        "instructions": " ".join(machine["isa"]) or "unknown",
+        "system": f"{machine['system']}, Python {machine['python']}",
+        "versions": ", ".join(f"{name} {found}" for name, found in machine["versions"].items()),
+        "environment": f"ONEDNN_MAX_CPU_ISA={cap}" if cap else "",
+        "threads": f"{figures['threads']} ({figures['threads_because']})",
+        "peak": ", ".join(f"{name} {rate:,.0f}" for name, rate in figures["peak_gflops"].items()) + " GFLOP/s",
+    }
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value:
+            table.add_row(name, value)
+    return table
+
+
+def engines_table(figures: dict[str, Any]) -> Table:
+    """Every engine in every precision: whether it runs, and how fast."""
+    title = "one linear layer of a BERT-base, 256 word-vectors, one core"
+    narrow: Any = {"padding": (0, 1, 0, 0), "pad_edge": False, "show_edge": False}  # the pip command fits 80 columns
+    table = Table(title=title, box=box.SIMPLE_HEAD, **narrow)
+    for name in ("engine", "precision"):
+        table.add_column(name, no_wrap=True)
+    for name in ("GFLOP/s", "x fp32"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in figures["engines"]:
+        verdict = Verdict(**row)
+        speed = "" if verdict.gflops is None else f"{verdict.gflops:,.0f}"
+        ratio = "" if verdict.ratio is None or verdict.precision == "fp32" else f"{verdict.ratio:.2f}"
+        table.add_row(verdict.engine, verdict.precision, speed, ratio, Text(_word(verdict)))  # its brackets: no markup
+    return table
+
+
+def _word(verdict: Verdict) -> str:
+    """What a verdict comes to, in plain words."""
+    if verdict.state in (CRASHES, MISSING):
+        return f"{verdict.state}: {verdict.detail}"
+    words = ["slower than fp32"] if verdict.is_slower else []
+    if verdict.state == CAPPED or not words:
+        words.append(verdict.state)
+    if (verdict.engine, verdict.precision) == TRAINING:
+        words.append("training only")
+    return ", ".join(words)
+
+
+def choice_lines(figures: dict[str, Any]) -> list[str]:
+    """What to choose, one line each."""
+    said = {"fastest": "fastest", "same_answers": "fastest with the answers of fp32"}
+    choices = {said[name]: choice for name, choice in figures["recommended"].items() if choice is not None}
+    lines = [f"{name}: {choice['engine']} {choice['precision']}" for name, choice in choices.items()]
+    for variable, value in figures["environment"].items():
+        lines.append(f"set {variable}={value} for training in bf16; engines that need it are opened with it anyway")
+    return [*lines, "powerbert bench measures your own model and texts"]

@@ -19,7 +19,7 @@ from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
-from powerbert.report.retention_picture import retention_picture
+from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.callbacks import processes
 from powerbert.training.data import Data

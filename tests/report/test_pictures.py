@@ -1,4 +1,4 @@
-"""The picture against its own pixels: each r is painted, and lengths are drawn, where the layout says."""
+"""Pictures: that of r against its own pixels, that of a benchmark against what matplotlib holds of it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,44 @@ import sys
 import numpy
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from powerbert.errors import MissingExtraError, RetentionError
-from powerbert.report import retention_picture as picture
-from powerbert.report.retention_picture import _numbers, _percent, _rank_ticks, retention_picture
+from powerbert.report import pictures as picture
+from powerbert.report.pictures import (
+    _bars,
+    _curve,
+    _numbers,
+    _percent,
+    _rank_ticks,
+    bench_picture,
+    drawing,
+    png,
+    retention_picture,
+)
 from powerbert.retention import RetentionConfiguration
 
 RELATIVE = RetentionConfiguration.relative((0.75, 0.25))
 HALVES = [[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
+ENGINES = [
+    ("stock", "fp32"), ("torch", "fp32"), ("onnx", "fp32"), ("onnx", "int8"),
+    ("openvino", "fp32"), ("openvino", "int8"), ("openvino", "bf16"),
+]  # fmt: skip
+POINTS = [
+    {"engine": engine, "precision": precision, "model": "full", "length": length, "batch": 8}
+    | {"ms_per_input": length / 8}
+    for engine, precision in ENGINES
+    for length in (32, 64)
+]
+ARM = {"engine": "torch", "precision": "fp32", "feed": "sorted", "batch": 8, "model": "full"}
+FIGURES = {
+    "arms": [ARM | {"inputs_per_second": 12.0}],
+    "texts": 48,
+    "mean_length": 20.0,
+    "warning": None,
+    "by_length": POINTS,
+}
 
 
 def pixels(parameters, retention, title="MRPC"):
@@ -141,7 +170,7 @@ def test_importing_needs_no_matplotlib_and_drawing_no_pyplot():
     """In a fresh interpreter, because other tests may have imported both."""
     code = (
         "import sys\n"
-        "from powerbert.report.retention_picture import retention_picture\n"
+        "from powerbert.report.pictures import retention_picture\n"
         "from powerbert.retention import RetentionConfiguration\n"
         "assert 'matplotlib' not in sys.modules\n"
         "retention_picture([[1.0]], RetentionConfiguration.full(1), '')\n"
@@ -149,3 +178,40 @@ def test_importing_needs_no_matplotlib_and_drawing_no_pyplot():
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_every_engine_has_a_mark_of_its_own():
+    axes = Figure().add_subplot()
+    marks = _curve(axes, "length", POINTS)
+    assert [mark.get_label() for mark in marks] == [f"{engine} {precision}" for engine, precision in ENGINES]
+    assert len({mark.get_marker() for mark in marks}) == len(ENGINES)
+    assert axes.get_title(loc="left") == "Milliseconds per input, in batches of 8"
+
+
+def test_a_busy_machine_is_told_in_the_picture():
+    for warning in (None, "other processes used 17 % of the machine"):
+        axes = Figure().add_subplot()
+        _bars(axes, FIGURES["arms"], FIGURES | {"warning": warning})
+        assert axes.get_xlabel() == (warning or "")
+
+
+def test_the_picture_is_a_png():
+    assert bench_picture(FIGURES).startswith(b"\x89PNG")
+
+
+def test_equal_figures_are_equal_bytes_of_the_size_that_was_asked_for():
+    first, second = (drawn(2, 1, dpi=50) for _ in range(2))
+    assert first == second
+    assert first.startswith(b"\x89PNG")
+    assert (int.from_bytes(first[16:20]), int.from_bytes(first[20:24])) == (100, 50)
+
+
+def drawn(*size, **more):
+    with drawing(*size, **more) as figure:
+        return png(figure)
+
+
+def test_without_matplotlib_no_picture_is_begun(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
+        drawn(2, 1, dpi=50)
