@@ -18,7 +18,7 @@ from powerbert.engines.answers import tokenise_for
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.export.graph import trace
+from powerbert.export.graph import trace_graph
 from powerbert.export.write import export
 from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
 from powerbert.modeling.limits import Batch, limits_of
@@ -109,7 +109,7 @@ class Workbench:
             return TorchEngine(model, self.tokenizer, unpadded=packed)
         target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
         if eliminated not in self.programs:  # tracing is what takes long
-            self.programs[eliminated] = trace(model, limits_of(model, self.tokenizer))
+            self.programs[eliminated] = trace_graph(model, limits_of(model, self.tokenizer))
         program, texts = self.programs[eliminated], self.texts[:SCALING_TEXTS]
         export(model, self.tokenizer, target, engine, precision, calibration=texts, program=program)
         return ENGINES[engine].load(target, precision, self.threads)  # as asked, even where it is slower

@@ -18,8 +18,7 @@ from powerbert.cli.groups import BenchFlags, Columns
 from powerbert.cli.output import note, progress, show, working, write_bytes, write_json
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
-from powerbert.machine.describe import duration
-from powerbert.machine.threads import choose_threads
+from powerbert.machine.describe import choose_threads, duration
 from powerbert.machine.verdicts import hold_isa, probe
 from powerbert.report.pictures import bench_picture
 from powerbert.report.tables import arms_table, efficiency_table, headline_table
