@@ -35,8 +35,7 @@ from powerbert.training import (
     retrain,
     search,
 )
-from powerbert.training.data import encode
-from powerbert.training.evaluation import evaluate
+from powerbert.training.data import encode_data, evaluate
 from powerbert.training.sandwich import scaled, work
 
 RESULT = "result.json"
@@ -169,7 +168,7 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
 def _untrained(fine: StepResult, retention: RetentionConfiguration, data: Data) -> dict[str, Any]:
     """The learned configuration on the fine-tuned weights, with no training for it at all."""
     model, tokenizer = load(fine.folder)
-    encoded = encode(data, model, tokenizer)
+    encoded = encode_data(data, model, tokenizer)
     applied = apply(model, retention)
     return evaluate(applied, encoded.splits["dev"], encoded.task, tokenizer).to_json()
 

@@ -10,7 +10,7 @@ from runs import small_data
 from texts import tokenizer_for
 
 from powerbert.errors import DataError
-from powerbert.training.data import Data, encode
+from powerbert.training.data import Data, encode_data
 
 
 def test_the_digest_names_the_content_of_all_splits():
@@ -38,7 +38,7 @@ def test_a_length_without_room_for_text_is_refused(length):
 def test_n_is_as_given_else_the_tasks_else_the_papers_rule(given, of_the_task, expected, why):
     data = small_data(max_length=given)
     data = replace(data, task=replace(data.task, max_length=of_the_task))
-    encoded = encode(data, tiny("bert"), tokenizer_for())
+    encoded = encode_data(data, tiny("bert"), tokenizer_for())
     assert (encoded.max_length, encoded.task.max_length) == (expected, expected)
     assert why in encoded.why
     assert max(encoded.splits["train"]["length"][:]) <= expected

@@ -1,4 +1,4 @@
-"""bf16 training where the machine has it, fp32 where it only pretends to."""
+"""bf16 training where the machine has it, fp32 where it only pretends to; whose folder it is; and the card."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import pytest
 import torch
 from runs import pretrained, small_data
 
+from powerbert.errors import PowerBertError
 from powerbert.machine import verdicts
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CRASHES, WORKS, Verdict, probe
 from powerbert.modeling.storage import load
+from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.metrics import Interval
 from powerbert.training import Options, finetune
-from powerbert.training.evaluation import evaluate
+from powerbert.training.data import Evaluation, evaluate
+from powerbert.training.runner import begin, check_place, model_card, read_run, run_record
 
 
 def trained(folder, precision):
@@ -45,8 +49,20 @@ def test_bf16_that_would_crash_or_is_slower_is_replaced_by_fp32_and_told(folder,
     assert sum(f"bf16 in training {why}" in line for line in caplog.messages) == 1
     plain = trained(folder, "fp32")  # the oracle: the same run in fp32
     assert all(torch.equal(replaced[name], plain[name]) for name in plain)
-    asked = json.loads((folder / "bf16" / "run.json").read_text())["settings"]["options"]["precision"]
-    assert asked == "bf16"  # what decides a resume is what was asked
+    record = json.loads((folder / "bf16" / "run.json").read_text())
+    assert record["settings"]["options"]["precision"] == "bf16"  # what decides a resume is what was asked
+    assert record["precision"] == "fp32"
+
+
+@pytest.mark.parametrize(("ratios", "expected"), [((2.0, 0.09), "bf16"), ((0.09, 2.0), "fp32")])
+def test_a_run_goes_on_in_the_precision_that_it_began_with(folder, tmp_path, monkeypatch, ratios, expected):
+    """Whatever a probe finds later, on this machine or on another: no weight would be the same."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for ratio in ratios:
+        monkeypatch.setattr(verdicts, "probe", lambda *pair, ratio=ratio: Verdict(*pair, WORKS, 100.0, ratio))
+        with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options(precision="bf16")) as run:
+            assert run.options.precision == expected
+        assert read_run(tmp_path / "one.partial")["precision"] == expected
 
 
 @pytest.fixture
@@ -82,3 +98,49 @@ def test_what_is_reported_after_bf16_training_is_the_saved_model_in_fp32(tmp_pat
     options = Options(epochs=1, batch_size=8, accumulation=1, precision="bf16")
     saved, _ = load(finetune(tmp_path / "encoder", small_data(), tmp_path / "one", options).folder)
     assert torch.equal(judged["logits"], saved(**probe).logits)
+
+
+def test_a_place_is_free_complete_or_anothers(tmp_path):
+    work, output, settings = tmp_path / "o.partial", tmp_path / "o", {"step": "search", "seed": 1}
+    assert check_place(work, output, settings) is False
+    output.mkdir()
+    assert check_place(work, output, settings) is False
+    work.mkdir()
+    (work / "run.json").write_text(json.dumps(run_record(settings, "fp32")))
+    assert check_place(work, output, settings) is False  # begun, and to be resumed
+    with pytest.raises(PowerBertError, match=r"o.partial holds another run; got 'other seed'"):
+        check_place(work, output, settings | {"seed": 2})
+    (output / "run.json").write_text(json.dumps(run_record(settings, "fp32")))
+    assert check_place(work, output, settings) is True
+    assert read_run(output)["versions"]["torch"]
+    (output / "run.json").unlink()
+    (output / "notes.txt").write_text("precious")
+    with pytest.raises(PowerBertError, match="not empty"):
+        check_place(work, output, settings)
+
+
+@pytest.mark.parametrize(
+    ("retention", "expected"),
+    [
+        (RetentionConfiguration.relative((0.5, 0.25)), ("share of own length", "| retains | 0.5 | 0.25 |")),
+        (RetentionConfiguration.absolute((9, 4), 16), ("word-vectors of N=16", "| retains | 9 | 4 |")),
+    ],
+)
+def test_the_card_shows_metric_word_vectors_and_configuration(retention, expected):
+    evaluation = Evaluation("f1", 0.875, Interval(0.8, 0.9), 408, 300, 1000)
+    settings = {"task": "MRPC", "step": "retrain", "model": "two", "options": {"seed": 3}}
+    card = model_card(settings, evaluation, retention)
+    for part in ("`powerbert retrain` from `two`, seed 3", "0.8750", "(30.0 %)", *expected):
+        assert part in card
+    assert "Retention" not in model_card(settings, evaluation, None)
+
+
+def test_a_run_that_was_killed_at_once_goes_on_and_a_users_folder_is_left_alone(tmp_path):
+    work, output = tmp_path / "o.partial", tmp_path / "o"
+    work.mkdir()
+    (work / ".lock").touch()
+    (work / "run.json").write_text('{"settings": {')
+    assert check_place(work, output, {"seed": 1}) is False
+    (work / "notes.txt").write_text("precious")
+    with pytest.raises(PowerBertError, match=r"o.partial is not empty"):
+        check_place(work, output, {"seed": 1})

@@ -1,4 +1,8 @@
-"""The teacher's answers as a column of the training data, and the distances that a model learns from."""
+"""Which model teaches, its answers as a column of the training data, and the distances that a model learns from."""
+
+import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -6,11 +10,12 @@ from models import batch_of, tiny
 from runs import small_data
 from texts import tokenizer_for
 
+from powerbert.errors import PowerBertError
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.registry import find_task
 from powerbert.text.batches import Collator
 from powerbert.training import RetrainOptions
-from powerbert.training.teacher import Distillation, answer_distance, with_answers, without_labels
+from powerbert.training.teacher import Distillation, answer_distance, teacher_of, with_answers, without_labels
 
 CLASSES, NUMBER, CHOICES = (find_task(name) for name in ("SST-2", "STS-B", "RACE"))
 
@@ -61,3 +66,49 @@ def test_a_one_label_head_is_distilled_before_it_says_what_it_is():
     outputs = student(**without_labels(taught) | {"labels": taught["labels"]})
     expected = ((outputs.logits - 9.0) ** 2).mean()  # the oracle: squared error
     torch.testing.assert_close(objective(student, taught, outputs, 0), expected)
+
+
+def wrote(folder: Path, step: str, model: Path) -> Path:
+    """A folder that a step wrote from a model."""
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"settings": {"step": step, "model": str(model)}}))
+    return folder
+
+
+def test_the_fine_tuned_model_is_found_through_any_number_of_steps(tmp_path):
+    encoder = tmp_path / "encoder"
+    encoder.mkdir()
+    model = one = wrote(tmp_path / "one", "finetune", encoder)
+    assert teacher_of(one, eliminates=False) == one
+    for number, step in enumerate(("search", "retrain", "retrain", "anytime", "retrain")):
+        model = wrote(tmp_path / str(number), step, model)
+        assert teacher_of(model, eliminates=True) == one
+
+
+def test_a_model_that_no_step_wrote_is_where_it_came_from(tmp_path):
+    (tmp_path / "cross").mkdir()
+    assert teacher_of(tmp_path / "cross", eliminates=False) == tmp_path / "cross"
+    assert teacher_of(wrote(tmp_path / "two", "search", tmp_path / "cross"), eliminates=True) == tmp_path / "cross"
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"settings": 3}', '{"settings": {"step": null}}'])
+def test_a_record_that_says_nothing_is_none(tmp_path, record):
+    (tmp_path / "run.json").write_text(record)
+    assert teacher_of(tmp_path, eliminates=False) == tmp_path
+
+
+def test_records_in_a_circle_or_of_a_folder_that_is_gone_are_refused(tmp_path):
+    wrote(tmp_path / "a", "retrain", tmp_path / "b")
+    wrote(tmp_path / "b", "retrain", tmp_path / "a")
+    for folder in (tmp_path / "a", wrote(tmp_path / "c", "search", tmp_path / "gone")):
+        with pytest.raises(PowerBertError, match=r"is not there.*--teacher"):
+            teacher_of(folder, eliminates=True)
+
+
+def test_it_is_told_about_how_long_the_teacher_takes(caplog):
+    data, tokenizer = small_data(rows=160), tokenizer_for()  # five batches of 32
+    encoded = encode_split(data.splits["train"], data.task, tokenizer, 32)
+    with caplog.at_level("INFO", "powerbert.training"):
+        with_answers(encoded, tiny("bert").eval(), tokenizer, vectors=False)
+    assert len(caplog.messages) == 1
+    assert re.fullmatch(r"the teacher's answers: about \d+ s left", caplog.messages[0])

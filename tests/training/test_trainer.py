@@ -1,9 +1,9 @@
-"""The estimate; and two processes under `accelerate launch` against one at the same effective batch.
+"""The estimate, the bar and checkpoints; and two processes under `accelerate launch` against one.
 
-The oracle is the run in one process. The model has no dropout, because masks fall differently on the
-parts of a batch: with it the two runs are two samples, as far apart as two draws of masks in one process
-(up to six word-vectors in so short a search). Without it they differ in the order in which fp32 gradients
-are added up, and in nothing else.
+Of checkpoints only whole ones are chosen. The oracle of two processes is the run in one at the same effective
+batch. The model has no dropout, because masks fall differently on the parts of a batch: with it the two runs
+are two samples, as far apart as two draws of masks in one process (up to six word-vectors in so short a
+search). Without it they differ in the order in which fp32 gradients are added up, and in nothing else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,10 +25,10 @@ from runs import pretrained, small_data
 from safetensors.torch import load_file
 
 import powerbert
-import powerbert.training.trainer
 from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
-from powerbert.training import Options, finetune
+from powerbert.training import Options, SearchOptions, finetune, search
+from powerbert.training.trainer import Bar, newest_whole, publish, rotate
 
 PROCESSES = 2
 
@@ -47,6 +48,91 @@ def test_a_state_is_read_to_the_only_cpu_by_its_number(tmp_path):
     state = torch.load(tmp_path / "optimizer.pt", map_location=torch.device("cpu:0"), weights_only=True)
     assert state["exp_avg"].tolist() == [0, 1, 2]
     assert state["exp_avg"].device.type == "cpu"
+
+
+def state(step: int, main: bool = True) -> SimpleNamespace:
+    return SimpleNamespace(max_steps=10, global_step=step, is_world_process_zero=main)
+
+
+def test_the_bar_starts_where_a_resumed_run_goes_on_and_shows_the_newest_figures(capsys):
+    bar = Bar()
+    bar.on_train_begin(None, state(4), None)
+    assert (bar.training_bar.n, bar.training_bar.total) == (4, 10)
+    bar.on_step_end(None, state(5), None)
+    bar.on_log(None, state(5), None, {"loss": 0.51234, "mass": 3.25, "grad_norm": 1.0})
+    bar.on_log(None, state(6), None, {"eval_metric": 0.75})
+    assert bar.training_bar.n == 5
+    assert bar.shown == {"loss": "0.5123", "mass": "3.25", "metric": "0.75"}
+    bar.on_train_end(None, state(6), None)
+    assert "mass=3.25" in capsys.readouterr().err
+
+
+def test_only_the_first_process_draws(capsys):
+    bar = Bar()
+    bar.on_train_begin(None, state(0, main=False), None)
+    bar.on_step_end(None, state(1, main=False), None)
+    bar.on_log(None, state(1, main=False), None, {"loss": 1.0})
+    bar.on_train_end(None, state(1, main=False), None)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_search_shows_its_mass_and_the_time_left(tmp_path, capsys):
+    data, common = small_data(), {"epochs": 1, "batch_size": 8, "accumulation": 1}
+    finetune(pretrained(tmp_path / "encoder"), data, tmp_path / "one", Options(**common))
+    assert "step/s" not in capsys.readouterr().err  # no bar unless it is asked for
+    search(tmp_path / "one", data, tmp_path / "two", SearchOptions(bins=4, **common), progress=True)
+    shown = capsys.readouterr().err
+    assert "6/6 [" in shown
+    assert "mass=" in shown
+    assert "tokens/s=" in shown
+
+
+def write(folder, step, content=b"weights"):
+    staging = folder / ".staging"
+    staging.mkdir(parents=True)
+    (staging / "model.safetensors").write_bytes(content)
+    (staging / "rng_state.pth").write_bytes(b"state")
+    publish(staging, folder / f"checkpoint-{step}")
+    return folder / f"checkpoint-{step}"
+
+
+def test_the_newest_whole_checkpoint_is_chosen(tmp_path):
+    first, second, tenth = (write(tmp_path, step) for step in (1, 2, 10))
+    assert newest_whole(tmp_path) == tenth  # by number, not by name
+    (tenth / "model.safetensors").write_bytes(b"weightz")
+    assert newest_whole(tmp_path) == second
+    (second / "rng_state.pth").unlink()
+    assert newest_whole(tmp_path) == first
+    (first / "powerbert.json").write_text("{")
+    assert newest_whole(tmp_path) is None
+
+
+def test_a_folder_that_was_never_renamed_is_no_checkpoint(tmp_path):
+    staging = tmp_path / ".staging-7"
+    staging.mkdir()
+    (staging / "model.safetensors").write_bytes(b"half")
+    (tmp_path / "checkpoint-9").mkdir()  # as HF's Trainer leaves them behind
+    assert newest_whole(tmp_path) is None
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{}", "null", '{"a": 1}', '{"../../etc/passwd": [1, "x"]}'])
+def test_odd_manifests_are_not_valid(tmp_path, manifest):
+    checkpoint = write(tmp_path, 1)
+    (checkpoint / "powerbert.json").write_text(manifest)
+    assert newest_whole(tmp_path) is None
+
+
+def test_publishing_replaces_what_a_killed_run_left_at_that_step(tmp_path):
+    (tmp_path / "checkpoint-3").mkdir()
+    assert newest_whole(tmp_path) is None
+    whole = write(tmp_path, 3)
+    assert newest_whole(tmp_path) == whole
+
+
+def test_rotation_spares_the_newest_and_the_best(tmp_path):
+    checkpoints = [write(tmp_path, step) for step in (1, 2, 3)]
+    rotate(tmp_path, {checkpoints[0], checkpoints[2]})
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-1", "checkpoint-3"]
 
 
 def launch(root: Path) -> subprocess.Popen[bytes]:

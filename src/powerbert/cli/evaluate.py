@@ -8,7 +8,7 @@ from powerbert.cli.output import bar, note, show, write_json
 from powerbert.report.tables import evaluation_table
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.task import CHOICES
-from powerbert.training.evaluation import evaluate_with
+from powerbert.training.data import evaluate_with
 
 
 def evaluate(asked: EvaluateFlags, columns: Columns) -> None:

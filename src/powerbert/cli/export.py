@@ -28,7 +28,7 @@ from powerbert.tasks.metrics import metric
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.task import Split, Task
 from powerbert.text.tokenise import Text
-from powerbert.training.evaluation import answers
+from powerbert.training.data import answers
 
 
 def export(asked: ExportFlags, columns: Columns) -> None:

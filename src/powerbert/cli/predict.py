@@ -26,7 +26,7 @@ from powerbert.tasks.registry import submission
 from powerbert.tasks.task import Split, Task
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.tokenise import Row
-from powerbert.training.evaluation import answers
+from powerbert.training.data import answers
 
 WINDOW = 4096
 """Rows that are held and sorted by length at a time; the next ones are tokenised meanwhile."""

@@ -14,44 +14,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+
 if TYPE_CHECKING:
-    from powerbert.training.data import Data
-    from powerbert.training.evaluation import Evaluation
-    from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+    from powerbert.training.data import Data, Evaluation
     from powerbert.training.runner import StepResult
     from powerbert.training.sandwich import anytime
     from powerbert.training.steps import finetune, retrain, search
     from powerbert.training.trainer import InterruptedRun
 
-__all__ = [
-    "AnytimeOptions",
-    "Data",
-    "Evaluation",
-    "InterruptedRun",
-    "Options",
-    "RetrainOptions",
-    "SearchOptions",
-    "StepResult",
-    "anytime",
-    "finetune",
-    "retrain",
-    "search",
-]
+__all__ = ["AnytimeOptions", "Options", "RetrainOptions", "SearchOptions"]
+__all__ += ["Data", "Evaluation", "InterruptedRun", "StepResult", "anytime", "finetune", "retrain", "search"]
 
-_HOMES = {
-    "Data": "data",
-    "Evaluation": "evaluation",
-    "InterruptedRun": "trainer",
-    "StepResult": "runner",
-    "anytime": "sandwich",
-    "finetune": "steps",
-    "retrain": "steps",
-    "search": "steps",
-}
+_HOMES = {"Data": "data", "Evaluation": "data", "InterruptedRun": "trainer", "anytime": "sandwich"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch and transformers only when a name needs them; options alone are read at once."""
+    """Import torch and transformers only when a name needs them."""
     if name not in __all__:
         raise AttributeError(f"module 'powerbert.training' has no attribute {name!r}")
-    return getattr(import_module(f"powerbert.training.{_HOMES.get(name, 'options')}"), name)
+    return getattr(import_module(f"powerbert.training.{_HOMES.get(name, 'steps')}"), name)

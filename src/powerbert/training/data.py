@@ -1,24 +1,34 @@
-"""Checked, tokenised data for one task and model."""
+"""A task's checked data, tokenised for a model, and how well a model answers it.
+
+Paper: Hyper-parameters and Evaluation
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy
 from datasets import Dataset
+from numpy.typing import NDArray
 
+from powerbert.engines.answers import answer_rows
+from powerbert.engines.engine import Engine
+from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError
 from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import choose_max_length, covering_length, encode_split, measure_lengths
+from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Split, Task
+from powerbert.text.batches import flattened
 
 SHORTEST = 8  # of N
 
@@ -57,7 +67,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedData:
     """Tokenised splits, and the N they were cut to."""
 
     task: Task
@@ -67,12 +77,12 @@ class Encoded:
     """Where N comes from, for the user to read."""
 
 
-def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None) -> Encoded:
+def encode_data(data: Data, model: Any, tokenizer: Any) -> EncodedData:
     """Tokenise all splits to N: as given, else the task's, else by the paper's rule.
 
     The tokenizer is given N too: what is trained so is evaluated so. An earlier training's N is no limit.
     """
-    limit, max_length = longest_input(model), max_length or data.max_length
+    limit, max_length = longest_input(model), data.max_length
     if max_length is not None:
         why = f"N={max_length} as given"
     elif data.task.max_length is not None:
@@ -87,4 +97,72 @@ def encode(data: Data, model: Any, tokenizer: Any, max_length: int | None = None
     tokenizer.model_max_length = max_length
     task = replace(data.task, max_length=max_length)
     splits = {name: encode_split(rows, task, tokenizer, max_length) for name, rows in data.splits.items()}
-    return Encoded(task, splits, max_length, why)
+    return EncodedData(task, splits, max_length, why)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model does on a split."""
+
+    metric: str
+    value: float
+    interval: Interval
+    rows: int
+    word_vectors: int
+    """Real word-vectors processed over all encoders; PAD never counts."""
+    word_vectors_full: int
+    """The same for the full model without padding."""
+
+    @property
+    def work(self) -> float:
+        """Share of the full, unpadded model's word-vectors that is still processed."""
+        return self.word_vectors / self.word_vectors_full
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain figures for JSON."""
+        return asdict(self) | {"interval": [*self.interval], "work": self.work}
+
+    @classmethod
+    def from_json(cls, figures: dict[str, Any]) -> Evaluation:
+        """Read what `to_json` wrote, here or among other figures."""
+        own = {name: figures[name] for name in cls.__dataclass_fields__}
+        return cls(**own | {"interval": Interval(*figures["interval"])})
+
+
+def evaluate(model: Any, encoded: Dataset, task: Task, tokenizer: Any) -> Evaluation:
+    """Evaluate a model in torch and give it back as it was."""
+    with TorchEngine(model, tokenizer) as engine:
+        return evaluate_with(engine, encoded, task)
+
+
+def evaluate_with(
+    engine: Engine,
+    encoded: Dataset,
+    task: Task,
+    *,
+    batch_size: int = 32,
+    done: Callable[[int], object] = lambda rows: None,
+) -> Evaluation:
+    """Score a tokenised split with the task's own metric and a bootstrap interval.
+
+    batch_size: inputs that are answered at once; done: is called with their number after each batch.
+    """
+    rows = inputs_of(encoded)
+    logits = numpy.stack(answer_rows(engine, rows, most=batch_size, done=done))
+    found = answers(logits.reshape(len(encoded), -1), task)  # the choices of a question side by side
+    labels = numpy.asarray(encoded["labels"][:])
+    value = metric(task.metric)(found, labels)
+    interval = bootstrap_interval(task.metric, found, labels, seed=0)
+    lengths = [len(row["input_ids"]) for row in rows]
+    full = engine.encoders * sum(lengths)
+    return Evaluation(task.metric, value, interval, len(encoded), engine.word_vectors(lengths), full)
+
+
+def inputs_of(encoded: Dataset) -> list[Any]:
+    """The rows of a tokenised split; every choice of a question is a row."""
+    return list(flattened(list(encoded)))
+
+
+def answers(logits: NDArray[numpy.float32], task: Task) -> NDArray[Any]:
+    """Class indices, or the value of a regression, of logits (rows, labels)."""
+    return logits[:, 0] if task.kind == "regression" else logits.argmax(axis=1)

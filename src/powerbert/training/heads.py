@@ -20,16 +20,12 @@ from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task, same_labels
 
-AUTO = {
-    "classification": AutoModelForSequenceClassification,
-    "regression": AutoModelForSequenceClassification,
-    "multiple-choice": AutoModelForMultipleChoice,
+HEADS: dict[str, tuple[Any, Any]] = {
+    "classification": (AutoModelForSequenceClassification, "single_label_classification"),
+    "regression": (AutoModelForSequenceClassification, "regression"),
+    "multiple-choice": (AutoModelForMultipleChoice, None),  # one number per choice is no kind of labels
 }
-PROBLEMS: dict[str, Any] = {
-    "classification": "single_label_classification",
-    "regression": "regression",
-    "multiple-choice": None,  # a choice has one number, of which transformers makes no kind of labels
-}
+"""Kind of task -> how transformers makes its model, and the `problem_type` of that."""
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +35,8 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
 
     Labels are the same in any case of their letters, a NEGATIVE is a negative, unless two differ by it alone.
     """
-    auto: Any = AUTO[task.kind]
-    if type(model) is not auto._model_mapping[type(model.config)]:
-        return False
-    if model.config.problem_type not in (None, PROBLEMS[task.kind]):
+    auto, problem = HEADS[task.kind]
+    if type(model) is not auto._model_mapping[type(model.config)] or model.config.problem_type not in (None, problem):
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
@@ -76,48 +70,27 @@ def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, PreTrai
 def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: str) -> None:
     """Refuse a model that does not answer the task."""
     if not has_head(model, task):
-        raise UnsupportedModelError(
-            f"{folder} does not answer {task.name}",
-            got=f"{type(model).__name__} with labels {_shown(_labels(model))}",
-            rule=f"the task's are {_shown(task.labels)}",
-            remedy=remedy,
+        got, rule = (
+            f"{type(model).__name__} with labels {_shown(_labels(model))}",
+            f"the task's are {_shown(task.labels)}",
         )
-
-
-def check_teacher(folder: str | Path, task: Task, student: PreTrainedModel, tokenizer: Any, *, vectors: bool) -> None:
-    """Refuse a teacher that does not answer the task, or does not read what the student reads."""
-    remedy = "give another --teacher, or --distillation 0"
-    teacher, own = load(folder)
-    check_head(teacher, folder, task, remedy)
-    if own.get_vocab() != tokenizer.get_vocab():
-        raise UnsupportedModelError(
-            f"{folder} cannot teach this model", rule="both must have the same vocabulary", remedy=remedy
-        )
-    sizes = teacher.config.hidden_size, student.config.hidden_size
-    if vectors and sizes[0] != sizes[1]:
-        raise UnsupportedModelError(
-            "--hidden-weight compares CLS vectors of one size", got=sizes, remedy="give --hidden-weight 0"
-        )
+        raise UnsupportedModelError(f"{folder} does not answer {task.name}", got=got, rule=rule, remedy=remedy)
 
 
 def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
-    config = model.config
-    config.num_labels = task.num_labels
-    config.problem_type = PROBLEMS[task.kind]
+    config, (auto, problem) = model.config, HEADS[task.kind]
+    config.num_labels, config.problem_type = task.num_labels, problem
     if task.kind == "classification" and task.labels is not None:
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {name: i for i, name in enumerate(task.labels)}
     torch.manual_seed(seed)
-    auto: Any = AUTO[task.kind]
     headed = auto.from_config(config, dtype=torch.float32)
     missing, unexpected = headed.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
     # A pooler is part of the new head: an encoder saved without one starts with a fresh one.
-    if unexpected or any(not name.startswith("pooler") for name in missing):
-        raise ModelFolderError(
-            "the encoder does not fit the task's model",
-            got=[*missing, *unexpected][:3],
-            remedy="use a folder with a whole pretrained encoder",
-        )
+    wrong = [*(name for name in missing if not name.startswith("pooler")), *unexpected]
+    if wrong:
+        what, remedy = "the encoder does not fit the task's model", "use a folder with a whole pretrained encoder"
+        raise ModelFolderError(what, got=wrong[:3], remedy=remedy)
     return headed.eval()
 
 

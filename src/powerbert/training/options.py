@@ -31,9 +31,7 @@ class Options:
     epochs: Annotated[float, "Passes over the training data."] = 3.0
     learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = BY_TASK
     batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
-    accumulation: Annotated[
-        int, "Batches per step; by default as many as make the task's published batch of all processes."
-    ] = BY_TASK
+    accumulation: Annotated[int, "Batches per step; by default up to the task's published batch in all."] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
@@ -44,10 +42,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, rule = getattr(self, field.name), RULES.get(field.name)
-            if rule is not None and value is not None and not rule.holds(value):
-                flag = f"--{field.name.replace('_', '-')}"
-                raise PowerBertError(f"{flag} is out of range", got=value, rule=rule.text)
+            value, (rule, holds) = getattr(self, field.name), RULES.get(field.name, ("", lambda value: True))
+            if value is not None and not holds(value):
+                raise PowerBertError(f"--{field.name.replace('_', '-')} is out of range", got=value, rule=rule)
 
     def for_task(self, task: Task, processes: int = 1) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
@@ -59,10 +56,12 @@ class Options:
         8
         """
         published = task.hyper_parameters
-        rate = _given(self.learning_rate, published.lr)
-        batch = _given(self.batch_size, min(published.batch_size, ROOM))
-        batches = _given(self.accumulation, max(1, round(published.batch_size / (batch * processes))))
-        return replace(self, learning_rate=rate, batch_size=batch, accumulation=batches)
+        batch = self.batch_size or min(published.batch_size, ROOM)
+        batches = max(1, round(published.batch_size / (batch * processes)))
+        return self._filled(learning_rate=published.lr, batch_size=batch, accumulation=batches)
+
+    def _filled(self, **defaults: Any) -> Self:
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
 
 @dataclass(frozen=True)
@@ -70,15 +69,9 @@ class SearchOptions(Options):
     """Options of the configuration search."""
 
     epochs: Annotated[float, "Passes over the training data."] = 2.0
-    regulariser: Annotated[
-        float, f"lambda: how hard mass is pressed down, times j at encoder j; by default {DECOUPLED_LAMBDA}."
-    ] = BY_TASK
-    retention_learning_rate: Annotated[
-        float | None, "Learning rate of r; by default so that lambda means the same for any data size."
-    ] = None
-    relative: Annotated[
-        bool, "Learn shares of each input's own length, or with --no-relative the paper's counts for N."
-    ] = True
+    regulariser: Annotated[float, f"lambda: presses mass down, times j; by default {DECOUPLED_LAMBDA}."] = BY_TASK
+    retention_learning_rate: Annotated[float | None, "Of r; by default lambda means the same for any data."] = None
+    relative: Annotated[bool, "Learn shares of an input's own length, or with --no-relative the paper's counts."] = True
     bins: Annotated[int, "Bins of relative rank per encoder."] = 32
     lengths: Annotated[
         str, "half: an encoder retains the ranks with r of a half or more; mass: the paper's ceiling of the mass."
@@ -91,25 +84,22 @@ class SearchOptions(Options):
     def for_task(self, task: Task, processes: int = 1) -> Self:
         # The published lambda and rate of r are those of the release's optimiser.
         found, published = super().for_task(task, processes), task.hyper_parameters
-        release = self.optimiser == "release"
-        weight = _given(self.regulariser, published.lambda_ if release else DECOUPLED_LAMBDA)
-        rate = _given(self.retention_learning_rate, published.lr_soft_extract if release else None)
-        return replace(found, regulariser=weight, retention_learning_rate=rate)
+        if self.optimiser == "decoupled":
+            return found._filled(regulariser=DECOUPLED_LAMBDA)
+        return found._filled(regulariser=published.lambda_, retention_learning_rate=published.lr_soft_extract)
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
-        if self.retention_learning_rate is not None:
-            return self.retention_learning_rate
-        return 2 * TRAVEL / max(steps, 1.0)  # it falls linearly, so its mean is half of the peak
+        return self.retention_learning_rate or 2 * TRAVEL / max(
+            steps, 1.0
+        )  # it falls linearly: the mean is half of that
 
 
 @dataclass(frozen=True)
 class RetrainOptions(Options):
     """Options of re-training."""
 
-    distillation: Annotated[float, "Weight of the fine-tuned model's answers against the labels; 0: labels alone."] = (
-        0.5
-    )
+    distillation: Annotated[float, "Weight of the teacher's answers against the labels; 0: labels alone."] = 0.5
     temperature: Annotated[float, "Softens the answers that are distilled."] = 2.0
     hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
 
@@ -123,41 +113,27 @@ class RetrainOptions(Options):
 class AnytimeOptions(Options):
     """Options of the anytime recipe."""
 
-    smallest: Annotated[
-        float, "Share of the work that the smallest configuration of the training retains, falling linearly."
-    ] = 0.35
+    smallest: Annotated[float, "Share of the work that the smallest configuration retains, falling linearly."] = 0.35
     temperature: Annotated[float, "Softens the answers that are distilled."] = 1.0
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """What a value has to be; NaN fails every comparison, and so every rule."""
-
-    text: str
-    holds: Callable[[Any], bool]
+def _one_of(*names: str) -> tuple[str, Callable[[Any], bool]]:
+    return " or ".join(names), lambda value: value in names
 
 
-def _one_of(*names: str) -> _Rule:
-    return _Rule(" or ".join(names), lambda value: value in names)
-
-
-_POSITIVE = _Rule("a finite number above 0", lambda value: 0 < value < inf)
-_WEIGHT = _Rule("a finite number of at least 0", lambda value: 0 <= value < inf)
-_COUNT = _Rule("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
-RULES = {
+_POSITIVE = ("a finite number above 0", lambda value: 0 < value < inf)
+_WEIGHT = ("a finite number of at least 0", lambda value: 0 <= value < inf)
+_COUNT = ("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
+RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE),
     **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
     **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins"), _COUNT),
-    "seed": _Rule("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
-    "warmup": _Rule("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
+    "seed": ("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
+    "warmup": ("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
     "precision": _one_of("fp32", "bf16"),
     "lengths": _one_of("half", "mass"),
     "optimiser": _one_of("decoupled", "release"),
-    "distillation": _Rule("a weight from 0 to 1", lambda value: 0 <= value <= 1),
-    "smallest": _Rule("a share between 0 and 1", lambda value: 0 < value < 1),
+    "distillation": ("a weight from 0 to 1", lambda value: 0 <= value <= 1),
+    "smallest": ("a share between 0 and 1", lambda value: 0 < value < 1),
 }
-"""Of every option that has one; checked when options are made."""
-
-
-def _given(value: Any, default: Any) -> Any:
-    return default if value is None else value
+"""What the value of an option has to be; NaN fails every comparison, and so every rule."""

@@ -10,6 +10,7 @@ all encoders.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -51,9 +52,10 @@ class RetentionParameters:
         free = self.parameter
         return free + (free.clamp(0.0, 1.0) - free).detach()
 
-    def mass(self) -> Tensor:
+    def mass(self, r: Tensor | None = None) -> Tensor:
         """mass(j; r) of each encoder: word-vectors out of N, or the share of the real length: (L,)."""
-        return self._mass(self.degrees())
+        r = self.degrees() if r is None else r
+        return relative_mass(r) if self.max_length is None else mass(r)
 
     def regulariser(self) -> Tensor:
         """sum_j j * mass(j; r)."""
@@ -64,7 +66,7 @@ class RetentionParameters:
         """What each encoder retains: as many ranks as have r of a half or more, or the paper's mass."""
         r = self.degrees()
         counted = (r >= 0.5).to(r.dtype) if rule == "half" else r
-        return RetentionConfiguration.from_mass(self._mass(counted).tolist(), self.max_length)
+        return RetentionConfiguration.from_mass(self.mass(counted).tolist(), self.max_length)
 
     def optimiser_group(self, rate: float, l1: float | None) -> dict[str, Any]:
         """The group of r in `RetentionAdamW`: its own learning rate, no decay; `l1` is a decoupled lambda."""
@@ -79,20 +81,17 @@ class RetentionParameters:
         """Return r of each encoder, rounded."""
         return [[round(value, 4) for value in row] for row in self.degrees().tolist()]
 
-    def _mass(self, r: Tensor) -> Tensor:
-        return relative_mass(r) if self.max_length is None else mass(r)
 
-
+@dataclass(frozen=True)
 class ReleaseRegulariser:
     """L + lambda * sum_j j * mass(j; r), through the gradient, as the authors' release does."""
 
-    def __init__(self, r: RetentionParameters, weight: float) -> None:
-        self.r, self.weight = r, weight
+    r: RetentionParameters
+    weight: float
 
     def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
         """Add the regulariser to the task's loss."""
-        loss: Tensor = outputs["loss"] + self.weight * self.r.regulariser()
-        return loss
+        return outputs["loss"] + self.weight * self.r.regulariser()
 
 
 class RetentionAdamW(torch.optim.AdamW):
@@ -109,14 +108,12 @@ class RetentionAdamW(torch.optim.AdamW):
         """One step of AdamW, the decoupled L1 term, and the projection."""
         loss: float | None = super().step(closure)
         for group in self.param_groups:
-            if "l1" not in group:
-                continue
-            for parameter in group["params"]:
+            for parameter in group["params"] if "l1" in group else ():
                 if group["l1"] is None:
                     project(parameter)
-                    continue
-                pressed = group["lr"] * group["l1"] * _depths(parameter)[:, None]
-                parameter.sub_(pressed).clamp_(0.0, CEILING)
+                else:
+                    pressed = group["lr"] * group["l1"] * _depths(parameter)[:, None]
+                    parameter.sub_(pressed).clamp_(0.0, CEILING)
         return loss
 
 

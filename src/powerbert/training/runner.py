@@ -1,4 +1,4 @@
-"""The frame of every training step: what is refused, resumed, evaluated and written.
+"""The frame of every training step: what is refused, resumed, evaluated, recorded and written.
 
 A step begins with `begin`, which holds its output for one process and knows whether it is complete;
 the run that it yields trains and writes. Checkpoints and logs lie in OUTPUT.partial until all is done.
@@ -8,39 +8,40 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import os
+import platform
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from datasets import Dataset
-from transformers import set_seed
+from transformers import TrainingArguments, integrations, set_seed
 
-from powerbert.folders.lock import only_run
+from powerbert.errors import PowerBertError
+from powerbert.folders.lock import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
+from powerbert.machine.describe import versions
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import metric
-from powerbert.tasks.task import Task
 from powerbert.text.batches import Collator
-from powerbert.training.callbacks import processes
-from powerbert.training.data import Data, Encoded, encode
-from powerbert.training.evaluation import Evaluation, answers, evaluate
+from powerbert.training.data import Data, EncodedData, Evaluation, answers, encode_data, evaluate
 from powerbert.training.options import Options
-from powerbert.training.record import check_place, model_card, read_run, run_record
-from powerbert.training.trainer import StepTrainer, check_reporting, training_arguments
-
-METRICS = "metrics.jsonl"
+from powerbert.training.trainer import COURSE, StepTrainer, processes
 
 Folder = str | Path
+Chosen = TypeVar("Chosen", bound=Options)
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class StepResult:
 
 
 @dataclass
-class Run:
+class StepRun(Generic[Chosen]):
     """One step under way; take it from `begin`."""
 
     settings: dict[str, Any]
@@ -67,101 +68,93 @@ class Run:
     data: Data
     output: Path
     work: Path
-    options: Options
+    options: Chosen
+    """With all that the task, the processes and the machine decide filled in."""
     progress: bool
     finished: bool
     """Whether an earlier run has left the result."""
+    model: Any = None
+    tokenizer: Any = None
+    encoded: EncodedData = field(init=False)
     trainer: StepTrainer | None = None
     start: float = 0.0
     seconds: float = 0.0
 
-    def encode(self, model: Any, tokenizer: Any) -> Encoded:
-        """Tokenise the data, and say what N is; the time of the step counts from here."""
-        encoded = encode(self.data, model, tokenizer)
-        logger.info(encoded.why)
+    def encode(self, model: Any, tokenizer: Any) -> EncodedData:
+        """Tokenise the data for the model of this run, and say what N is; the time of the step counts from here."""
+        self.model, self.tokenizer, self.encoded = model, tokenizer, encode_data(self.data, model, tokenizer)
+        logger.info(self.encoded.why)
         self.start = time.perf_counter()
-        return encoded
+        return self.encoded
 
-    def train(
-        self,
-        model: Any,
-        tokenizer: Any,
-        encoded: Encoded,
-        *,
-        rows: Dataset | None = None,
-        best: bool = True,
-        **step: Any,
-    ) -> None:
+    def train(self, rows: Dataset | None = None, *, best: bool = True, **step: Any) -> None:
         """Train, from the newest whole checkpoint if there is one.
 
-        rows: the training data, if not that of `encoded`. best: end with the weights that did best on
+        rows: the training data, if not that of `encode`. best: end with the weights that did best on
         dev, not with the last. The rest is what `StepTrainer` takes.
         """
-        rows = encoded.splits["train"] if rows is None else rows
+        rows = self.encoded.splits["train"] if rows is None else rows
         set_seed(self.options.seed)
         self.trainer = StepTrainer(
-            model=model,
+            model=self.model,
             args=training_arguments(self.options, self.work, len(rows), best=best, progress=self.progress),
             train_dataset=rows,
-            eval_dataset=encoded.splits["dev"],
-            data_collator=Collator(tokenizer),
-            compute_metrics=partial(_score, encoded.task),
+            eval_dataset=self.encoded.splits["dev"],
+            data_collator=Collator(self.tokenizer),
+            compute_metrics=self._score,
             **step,
         )
         self.trainer.run()
         self.seconds = time.perf_counter() - self.start
         # Accelerate has wrapped the forward pass in autocast; what is saved runs without it.
-        self.trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)
+        self.trainer.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
 
-    def finish(
-        self, model: Any, tokenizer: Any, encoded: Encoded, files: Mapping[str, bytes] | None = None
-    ) -> StepResult:
+    def _score(self, prediction: Any) -> dict[str, float]:
+        """The task's metric of the Trainer's predictions."""
+        found, task = prediction.predictions, self.data.task
+        logits = found[0] if isinstance(found, tuple) else found
+        return {"metric": metric(task.metric)(answers(logits, task), prediction.label_ids)}
+
+    def finish(self, files: Mapping[str, bytes] | None = None) -> StepResult:
         """Evaluate on dev, write the output folder whole with the given files, and clear up."""
-        speed = self.trainer.tokens_per_second if self.trainer else 0.0
-        evaluation = evaluate(model, encoded.splits["dev"], encoded.task, tokenizer)
-        result = StepResult(
-            self.output, evaluation, retention_of(model), self.seconds, speed, skipped=self.trainer is None
-        )
+        evaluation = evaluate(self.model, self.encoded.splits["dev"], self.encoded.task, self.tokenizer)
+        speed, skipped = (self.trainer.pace.tokens_per_second(), False) if self.trainer else (0.0, True)
+        result = StepResult(self.output, evaluation, retention_of(self.model), self.seconds, speed, skipped)
         state = processes()
         if state.is_main_process:
-            save(model, tokenizer, self.output, extra=self._files(result, encoded) | dict(files or {}))
+            save(self.model, self.tokenizer, self.output, extra=self._files(result) | dict(files or {}))
             shutil.rmtree(self.work, ignore_errors=True)
         state.wait_for_everyone()
         return result
 
     def result(self) -> StepResult:
         """Read the result of a run that was already complete."""
-        record = read_run(self.output) or {}
         logger.info("%s is already complete", self.output)
-        evaluation = Evaluation.from_json(record["result"]["evaluation"])
+        evaluation = Evaluation.from_json(read_run(self.output)["result"]["evaluation"])
         return StepResult(self.output, evaluation, retention_of(load(self.output)[0]), 0.0, 0.0, skipped=True)
 
-    def _files(self, result: StepResult, encoded: Encoded) -> dict[str, bytes]:
+    def _files(self, result: StepResult) -> dict[str, bytes]:
         """The record, the model card and the course of training."""
-        figures = {
-            "evaluation": result.evaluation.to_json(),
-            "max_length": encoded.max_length,
-            "seconds": result.seconds,
-            "tokens_per_second": result.tokens_per_second,
-            "skipped": result.skipped,
-        }
-        record = run_record(self.settings) | {"result": figures}
+        figures = {"evaluation": result.evaluation.to_json(), "max_length": self.encoded.max_length}
+        figures |= {name: getattr(result, name) for name in ("seconds", "tokens_per_second", "skipped")}
+        record = run_record(self.settings, self.options.precision) | {"result": figures}
         card = model_card(self.settings, result.evaluation, result.retention)
+        course = self.work / COURSE
         files = {RUN: json.dumps(record, indent=2).encode(), "README.md": card.encode()}
-        metrics = self.work / METRICS
-        return files | ({METRICS: metrics.read_bytes()} if metrics.exists() else {})
+        return files | ({COURSE: course.read_bytes()} if course.exists() else {})
 
 
 @contextmanager
 def begin(
-    step: str, model: Folder, data: Data, output: Folder, options: Options, *, progress: bool = False, **more: Any
-) -> Iterator[Run]:
+    step: str, model: Folder, data: Data, output: Folder, options: Chosen, *, progress: bool = False, **more: Any
+) -> Iterator[StepRun[Chosen]]:
     """Hold the output for this run, new or resumed; refusals come before anything is written.
 
     `more` are settings beside model, data and options that decide the result.
     """
     check_reporting(options)
     state, output = processes(), Path(output)
+    options = options.for_task(data.task, state.num_processes)
     work = output.with_name(output.name + ".partial")
     settings = {
         "step": step,
@@ -178,27 +171,130 @@ def begin(
     with only_run(work) if state.is_main_process else nullcontext():
         with state.main_process_first():  # it alone writes; the others find what it wrote
             finished = check_place(work, output, settings)
-            if not finished and read_run(work) is None:
-                (work / RUN).write_text(json.dumps(run_record(settings), indent=2), encoding="utf-8")
+            if not finished and not read_run(work):
+                record = run_record(settings, _precision(options))
+                (work / RUN).write_text(json.dumps(record, indent=2), encoding="utf-8")
         state.wait_for_everyone()
-        possible = options if finished else _possible(options)
-        yield Run(settings, data, output, work, possible, progress, finished)
+        # As the run began, in every process: a new verdict might differ, and no weight would be the same.
+        precision = read_run(output if finished else work).get("precision", options.precision)
+        yield StepRun(settings, data, output, work, replace(options, precision=precision), progress, finished)
         if finished and state.is_main_process:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _possible(options: Options) -> Options:
-    """The options with a precision that pays here: bf16 is tried in a child process first."""
+def _precision(options: Options) -> str:
+    """The precision that pays here: bf16 is tried in a child process first."""
     if torch.cuda.is_available():
-        return options
+        return options.precision
     precision, line = training_precision(options.precision)
     if line is not None:
         logger.warning(line)
-    return replace(options, precision=precision)
+    return precision
 
 
-def _score(task: Task, prediction: Any) -> dict[str, float]:
-    """The task's metric of the Trainer's predictions."""
-    found = prediction.predictions
-    logits = found[0] if isinstance(found, tuple) else found
-    return {"metric": metric(task.metric)(answers(logits, task), prediction.label_ids)}
+def check_reporting(options: Options) -> None:
+    """Refuse to report to what is not installed, before anything is done."""
+    found: Any = integrations
+    known = ("none", "all", *found.get_available_reporting_integrations())
+    if options.report_to not in known:
+        rule = f"here are {', '.join(known)}"
+        raise PowerBertError("--report-to is not installed", got=options.report_to, rule=rule)
+
+
+def inputs_per_step(options: Options) -> int:
+    """Inputs that all processes together train on before the weights move: the effective batch."""
+    return options.batch_size * options.accumulation * int(processes().num_processes)
+
+
+def training_arguments(options: Options, work: Path, rows: int, *, best: bool, progress: bool) -> TrainingArguments:
+    """Translate our options to transformers'."""
+    every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
+    return TrainingArguments(
+        output_dir=str(work),
+        num_train_epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        per_device_train_batch_size=options.batch_size,
+        per_device_eval_batch_size=2 * options.batch_size,
+        gradient_accumulation_steps=options.accumulation,
+        bf16=options.precision == "bf16",
+        gradient_checkpointing=options.gradient_checkpointing,
+        warmup_steps=options.warmup,
+        weight_decay=options.weight_decay,
+        eval_strategy="steps",
+        save_strategy="steps",
+        eval_steps=every,
+        save_steps=every,
+        logging_steps=max(1, every // 20),
+        load_best_model_at_end=best,
+        metric_for_best_model="eval_metric",
+        remove_unused_columns=False,
+        use_cpu=not torch.cuda.is_available(),
+        seed=options.seed,
+        report_to=[] if options.report_to == "none" else [options.report_to],
+        disable_tqdm=not progress,
+        dataloader_pin_memory=torch.cuda.is_available(),
+    )
+
+
+def run_record(settings: dict[str, Any], precision: str) -> dict[str, Any]:
+    """What was run, with what, on what, and in which precision, whatever was asked for."""
+    packages = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")
+    return {
+        "settings": settings,
+        "precision": precision,
+        "command": shlex.join(["powerbert", *sys.argv[1:]]),
+        "versions": versions(packages) | {"python": platform.python_version()},
+        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
+    }
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """The record in a folder; empty where there is none."""
+    try:
+        record = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) and isinstance(record.get("settings"), dict) else {}
+
+
+def check_place(work: Path, output: Path, settings: dict[str, Any]) -> bool:
+    """Whether `output` already holds the result of a run; a folder of another run is refused."""
+    for folder in (output, work):
+        old = read_run(folder).get("settings", settings)
+        if old != settings:
+            got = "other " + ", ".join(sorted(name for name in old | settings if old.get(name) != settings.get(name)))
+            remedy = "choose another --output, or delete the folder"
+            raise PowerBertError(f"{folder} holds another run", got=got, remedy=remedy)
+    if read_run(output):
+        return True
+    for folder in (output,) if read_run(work) else (output, work):  # work is deleted at the end
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        if folder.exists() and not names <= {LOCK, RUN}:  # which a run that was killed at once may leave
+            raise PowerBertError(f"{folder} is not empty", remedy="choose another --output")
+    return False
+
+
+def model_card(settings: dict[str, Any], evaluation: Evaluation, retention: RetentionConfiguration | None) -> str:
+    """A README for the model's folder, with the retention table."""
+    low, high = evaluation.interval
+    card = f"""# {settings["task"]} with powerbert
+
+Made by `powerbert {settings["step"]}` from `{settings["model"]}`, seed {settings["options"]["seed"]}; \
+the command and versions are in `{RUN}`, the course of training in `{COURSE}`.
+
+| on dev | |
+|---|---|
+| {evaluation.metric} | {evaluation.value:.4f} (95 % interval {low:.4f} to {high:.4f}, {evaluation.rows} rows) |
+| word-vectors processed | {evaluation.word_vectors:,} of {evaluation.word_vectors_full:,} of the unpadded model \
+({100 * evaluation.work:.1f} %) |
+"""
+    if retention is None:
+        return card
+    unit = "share of own length" if retention.is_relative else f"word-vectors of N={retention.max_length}"
+    return f"""{card}
+Retention configuration ({unit}):
+
+| encoder | {" | ".join(str(j) for j in range(1, len(retention) + 1))} |
+{"|---" * (len(retention) + 1)}|
+| retains | {str(retention).replace(",", " | ")} |
+"""

@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
+from scipy.optimize import bisect
 from torch import Tensor
 
 from powerbert.errors import PowerBertError
-from powerbert.modeling.apply import apply, remove, retention_of
-from powerbert.modeling.families import family_of
+from powerbert.modeling.apply import apply, encoders_of, remove, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import SCALE, RetentionConfiguration
 from powerbert.tasks.task import Task
-from powerbert.training.callbacks import processes
-from powerbert.training.data import Data, Encoded
-from powerbert.training.evaluation import evaluate
+from powerbert.training.data import Data, evaluate
 from powerbert.training.heads import fine_tuned
 from powerbert.training.options import AnytimeOptions
 from powerbert.training.runner import Folder, StepResult, begin
@@ -37,17 +35,16 @@ LEAST = 0.02  # no encoder retains less of its input than this
 logger = logging.getLogger(__name__)
 
 
-# ---- shapes: relative configurations with one dial, the share of the work that remains ----------
-
-
 def linear(encoders: int, budget: float) -> RetentionConfiguration:
     """Fall in equal steps from all at encoder 1."""
-    return _with_budget(encoders, budget, lambda depth, dial: 1 - depth * dial)
+    depth = numpy.arange(encoders) / encoders
+    return _with_budget(budget, lambda dial: 1 - depth * dial)
 
 
 def late(encoders: int, budget: float) -> RetentionConfiguration:
     """Retain all for as long as possible, then fall to nothing within a third of the depth."""
-    return _with_budget(encoders, budget, lambda depth, dial: 1 - 3 * (depth - (1 - dial)))
+    depth = numpy.arange(encoders) / encoders
+    return _with_budget(budget, lambda dial: 1 - 3 * (depth - (1 - dial)))
 
 
 def flat(encoders: int, budget: float) -> RetentionConfiguration:
@@ -58,15 +55,30 @@ def flat(encoders: int, budget: float) -> RetentionConfiguration:
 SHAPES: dict[str, Callable[[int, float], RetentionConfiguration]] = {"late": late, "linear": linear, "flat": flat}
 
 
+def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:
+    """The same shape, raised or lowered to a budget: every share to one power."""
+    fractions = numpy.clip(numpy.asarray(shape.fractions), 1 / SCALE, 1.0)
+    return _with_budget(budget, lambda dial: fractions**dial)
+
+
+def _with_budget(budget: float, shares: Callable[[float], NDArray[Any]]) -> RetentionConfiguration:
+    """Find the dial at which the shares, held between LEAST and 1, spend the budget."""
+    if not LEAST <= budget <= 1:
+        raise PowerBertError("a budget is a share of the work", got=budget, rule=f"from {LEAST} to 1")
+
+    def held(dial: float) -> NDArray[Any]:
+        return shares(dial).clip(LEAST, 1.0)
+
+    most = 1e4
+    if work(held(most)) > budget:
+        raise PowerBertError("this shape cannot spend so little", got=budget, rule=f"at least {work(held(most)):.3f}")
+    dial = bisect(lambda dial: work(held(dial)) - budget, 0.0, most)
+    return RetentionConfiguration.relative(held(dial).round(4).tolist())
+
+
 def work(fractions: Sequence[float] | NDArray[Any]) -> float:
     """The share of word-vectors that all encoders together still process."""
     return float(numpy.mean(fractions))
-
-
-def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:
-    """The same shape, raised or lowered to a budget: every share to one power, found by bisection."""
-    fractions = numpy.clip(numpy.asarray(shape.fractions), 1 / SCALE, 1.0)
-    return _bisect(budget, lambda dial: fractions**dial)
 
 
 def random_configuration(least: RetentionConfiguration, generator: numpy.random.Generator) -> RetentionConfiguration:
@@ -74,28 +86,6 @@ def random_configuration(least: RetentionConfiguration, generator: numpy.random.
     low = numpy.asarray(least.fractions)
     drawn = low + (1 - low) * generator.random(len(least))
     return RetentionConfiguration.relative(numpy.minimum.accumulate(drawn).clip(1 / SCALE, 1.0).tolist())
-
-
-def _with_budget(encoders: int, budget: float, share: Callable[[float, float], float]) -> RetentionConfiguration:
-    depths = [j / encoders for j in range(encoders)]
-    return _bisect(budget, lambda dial: numpy.asarray([share(depth, dial) for depth in depths]))
-
-
-def _bisect(budget: float, shares: Callable[[float], NDArray[Any]]) -> RetentionConfiguration:
-    """Find the dial at which the shares, held between LEAST and 1, spend the budget."""
-    if not LEAST <= budget <= 1:
-        raise PowerBertError("a budget is a share of the work", got=budget, rule=f"from {LEAST} to 1")
-    low, high = 0.0, 1e4
-    least = work(shares(high).clip(LEAST, 1.0))
-    if least > budget:
-        raise PowerBertError("this shape cannot spend so little", got=budget, rule=f"at least {least:.3f}")
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if work(shares(middle).clip(LEAST, 1.0)) > budget else (low, middle)
-    return RetentionConfiguration.relative(shares(high).clip(LEAST, 1.0).round(4).tolist())
-
-
-# ---- the recipe ----------------------------------------------------------------------------------
 
 
 class Sandwich:
@@ -111,13 +101,17 @@ class Sandwich:
 
     def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
         """Add up the three losses."""
-        loss: Tensor = outputs["loss"]
-        answers = outputs["logits"].detach()
+        loss, answers = outputs["loss"], outputs["logits"].detach()
         for retention in (self.smallest, self.drawn(step)):
             logits = apply(model, retention)(**without_labels(inputs)).logits
             loss = loss + answer_distance(logits, answers, self.task, self.temperature)
         apply(model, self.full)
         return loss
+
+    def epochs(self) -> float:
+        """How many epochs of fine-tuning one epoch of this costs."""
+        drawn = [work(self.drawn(step).fractions) for step in range(100)]
+        return 1 + work(self.smallest.fractions) + float(numpy.mean(drawn))
 
 
 def anytime(
@@ -135,9 +129,9 @@ def anytime(
     learned: folders that a search wrote; their configurations join the table as they are and at every
     budget. budgets: shares of the work at which every shape is reported.
     """
-    options = (options or AnytimeOptions()).for_task(data.task, processes().num_processes)
+    options = options or AnytimeOptions()
     network, tokenizer = fine_tuned(model, data.task)
-    encoders = len(family_of(network).encoders(network.base_model))
+    encoders = encoders_of(network)
     candidates = _candidates(encoders, budgets, [Path(folder) for folder in learned])
     sandwich = Sandwich(linear(encoders, options.smallest), data.task, options.temperature, options.seed)
     more = {"candidates": {name: retention.to_json() for name, retention in candidates.items()}}
@@ -145,25 +139,19 @@ def anytime(
         if run.finished:
             result = run.result()
         else:
-            encoded = run.encode(network, tokenizer)
-            _tell_worth(sandwich, len(candidates))
+            encoded, table = run.encode(network, tokenizer), []
+            logger.info(
+                f"an epoch costs what {sandwich.epochs():.1f} epochs of fine-tuning cost: the full model, the smallest "
+                f"and a random configuration in every step; then {len(candidates)} configurations are evaluated"
+            )
             apply(network, sandwich.full)
-            run.train(network, tokenizer, encoded, best=False, objective=sandwich)
-            table = _table(network, tokenizer, encoded, candidates)
+            run.train(best=False, objective=sandwich)
+            for name, retention in candidates.items():
+                found = evaluate(apply(network, retention), encoded.splits["dev"], encoded.task, tokenizer)
+                table.append({"name": name, "retention": str(retention)} | found.to_json())
             remove(network)
-            result = run.finish(network, tokenizer, encoded, {TABLE: json.dumps(table, indent=1).encode()})
+            result = run.finish({TABLE: json.dumps(table, indent=1).encode()})
     return result, json.loads((result.folder / TABLE).read_text(encoding="utf-8"))
-
-
-def _tell_worth(sandwich: Sandwich, candidates: int) -> None:
-    """Say how many trainings' worth of work this is."""
-    drawn = [work(sandwich.drawn(step).fractions) for step in range(100)]
-    worth = 1 + work(sandwich.smallest.fractions) + float(numpy.mean(drawn))
-    logger.info(
-        "an epoch costs what %.1f epochs of fine-tuning cost: the full model, the smallest and a random "
-        "configuration in every step; then %d configurations are evaluated",
-        *(worth, candidates),
-    )
 
 
 def _candidates(encoders: int, budgets: Sequence[float], learned: Sequence[Path]) -> dict[str, RetentionConfiguration]:
@@ -180,14 +168,3 @@ def _candidates(encoders: int, budgets: Sequence[float], learned: Sequence[Path]
         if retention.is_relative and not retention.is_full:
             found |= {f"learned by {folder.name} {b:g}": scaled(retention, b) for b in budgets}
     return found
-
-
-def _table(
-    model: Any, tokenizer: Any, encoded: Encoded, candidates: dict[str, RetentionConfiguration]
-) -> list[dict[str, Any]]:
-    rows = []
-    for name, retention in candidates.items():
-        apply(model, retention)
-        evaluation = evaluate(model, encoded.splits["dev"], encoded.task, tokenizer)
-        rows.append({"name": name, "retention": str(retention)} | evaluation.to_json())
-    return rows

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
@@ -21,15 +22,12 @@ from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.callbacks import processes
 from powerbert.training.data import Data
-from powerbert.training.heads import check_head, check_teacher, fine_tuned, model_for
+from powerbert.training.heads import check_head, fine_tuned, model_for
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.record import origin
 from powerbert.training.retention_parameters import ReleaseRegulariser, RetentionParameters
-from powerbert.training.runner import Folder, StepResult, begin
-from powerbert.training.teacher import Distillation, with_answers
-from powerbert.training.trainer import inputs_per_step
+from powerbert.training.runner import Folder, StepResult, begin, inputs_per_step
+from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
 
 PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"
 """The r that a search learned, in its folder."""
@@ -41,17 +39,17 @@ def finetune(
     model: Folder, data: Data, output: Folder, options: Options | None = None, *, progress: bool = False
 ) -> StepResult:
     """Step 1: fine-tune the pretrained encoder on the task; skipped where it already has the task's head."""
-    options = (options or Options()).for_task(data.task, processes().num_processes)
+    options = options or Options()
     network, tokenizer, headed = model_for(model, data.task, options.seed)
     with begin("finetune", model, data, output, options, progress=progress) as run:
         if run.finished:
             return run.result()
-        encoded = run.encode(network, tokenizer)
+        run.encode(network, tokenizer)
         if headed:
             logger.info("%s already answers %s: nothing to fine-tune", model, data.task.name)
         else:
-            run.train(network, tokenizer, encoded)
-        return run.finish(network, tokenizer, encoded)
+            run.train()
+        return run.finish()
 
 
 def search(
@@ -61,27 +59,24 @@ def search(
 
     The learned r goes to `retention_parameters.json` and, as a picture, to `retention.png`.
     """
-    options = (options or SearchOptions()).for_task(data.task, processes().num_processes)
     network, tokenizer = fine_tuned(model, data.task)
-    with begin("search", model, data, output, options, progress=progress) as run:
+    with begin("search", model, data, output, options or SearchOptions(), progress=progress) as run:
         if run.finished:
             return run.result()
-        encoded = run.encode(network, tokenizer)
+        encoded, options = run.encode(network, tokenizer), run.options
         r = RetentionParameters(network, options.bins, None if options.relative else encoded.max_length)
         rate = options.retention_rate(options.epochs * len(data.splits["train"]) / inputs_per_step(options))
-        if options.optimiser == "decoupled":  # lambda acts in the optimiser
-            objective, group = None, r.optimiser_group(rate, l1=options.regulariser)
-        else:  # lambda is in the loss
-            objective, group = ReleaseRegulariser(r, options.regulariser), r.optimiser_group(rate, l1=None)
+        decoupled = options.optimiser == "decoupled"  # lambda acts in the optimiser, else in the loss
+        group = r.optimiser_group(rate, l1=options.regulariser if decoupled else None)
+        objective = None if decoupled else ReleaseRegulariser(r, options.regulariser)
         # Not the weights that did best on dev: those are from before anything was learned to be eliminated.
-        run.train(network, tokenizer, encoded, best=False, objective=objective, r=r, group=group)
+        run.train(best=False, objective=objective, r=r, group=group)
         retention = r.to_configuration(options.lengths)
         logger.info("learned retention configuration: %s", retention)
         r.detach()
         apply(network, retention)
         picture = retention_picture(r.to_json(), retention, f"r learned on {data.task.name}")
-        files = {PARAMETERS: json.dumps(r.to_json()).encode(), PICTURE: picture}
-        return run.finish(network, tokenizer, encoded, files)
+        return run.finish({PARAMETERS: json.dumps(r.to_json()).encode(), PICTURE: picture})
 
 
 def retrain(
@@ -99,41 +94,28 @@ def retrain(
     retention: by default what the model carries, as a searched one does. teacher: by default the
     fine-tuned model from which the searches and re-trainings began.
     """
-    options = (options or RetrainOptions()).for_task(data.task, processes().num_processes)
+    options = options or RetrainOptions()
     network, tokenizer = load(model)
-    carried = retention_of(network)
+    carried, vectors = retention_of(network), options.hidden_weight > 0
     retention = retention or carried
     if retention is None:
         remedy = "run search first, or give --retention"
         raise PowerBertError(f"{model} carries no retention configuration", remedy=remedy)
     check_head(network, model, data.task, remedy="run search first")
     apply(network, retention)
-    vectors = options.hidden_weight > 0
-    teacher = _teacher(model, teacher, carried) if options.needs_teacher else None
-    if teacher is not None:
+    more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
+    if options.needs_teacher:
+        teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
-    more = {"retention": retention.to_json(), "teacher": str(teacher) if teacher else None}
-    more["teacher_digest"] = folder_digest(teacher) if teacher else None
+        more |= {"teacher": str(teacher), "teacher_digest": folder_digest(teacher)}
     with begin("retrain", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
             return run.result()
-        encoded = run.encode(network, tokenizer)
-        rows, objective = encoded.splits["train"], None
-        if teacher is not None:
+        rows, objective = run.encode(network, tokenizer).splits["train"], None
+        if options.needs_teacher:
             logger.info("asking %s for its answers to %s rows, once", teacher, f"{len(rows):,}")
             half = run.options.precision == "bf16"
-            rows = with_answers(rows, load(teacher)[0], tokenizer, vectors=vectors, half=half)
+            rows = with_answers(rows, load(more["teacher"])[0], tokenizer, vectors=vectors, half=half)
             objective = Distillation(network, data.task, options)
-        run.train(network, tokenizer, encoded, rows=rows, objective=objective)
-        return run.finish(network, tokenizer, encoded)
-
-
-def _teacher(model: Folder, given: Folder | None, carried: RetentionConfiguration | None) -> Path:
-    """The teacher as given, else the fine-tuned model that this one came from."""
-    teacher = Path(given or origin(Path(model))).resolve()
-    if given is None and carried is not None and teacher == Path(model).resolve():
-        raise PowerBertError(
-            f"which fine-tuned model teaches? {model} has elimination and no record of where it came from",
-            remedy="give --teacher FOLDER, or --distillation 0",
-        )
-    return teacher
+        run.train(rows, objective=objective)
+        return run.finish()

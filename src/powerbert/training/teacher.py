@@ -1,4 +1,4 @@
-"""The teacher: the fine-tuned model's answers to the training data, and how a model learns from them.
+"""The teacher: which model it is, its answers to the training data, and how a model learns from them.
 
 It does not learn and has no dropout, so its answers never change. Asked in every step it would cost a
 third of a full training; asked once, before re-training, step 3 costs what the retained work costs.
@@ -6,6 +6,9 @@ third of a full training; asked once, before re-training, step 3 costs what the 
 
 from __future__ import annotations
 
+import logging
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -18,10 +21,51 @@ from typing_extensions import override
 from powerbert.engines.answers import answer_rows
 from powerbert.engines.engine import Answer
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.limits import RUN
+from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task
 from powerbert.text.batches import TEACHER, Integers
-from powerbert.training.evaluation import inputs_of
+from powerbert.training.data import inputs_of
+from powerbert.training.heads import check_head
 from powerbert.training.options import RetrainOptions
+from powerbert.training.runner import Folder, read_run
+from powerbert.training.trainer import Pace
+
+logger = logging.getLogger(__name__)
+
+
+def teacher_of(model: Folder, *, eliminates: bool) -> Path:
+    """The fine-tuned model that a folder came from, through any number of searches and re-trainings.
+
+    A folder that no step wrote, or that fine-tuning wrote, is that model itself, unless it has elimination.
+    """
+    folder, seen, remedy = Path(model).resolve(), set(), "give --teacher FOLDER, or --distillation 0"
+    while (settings := read_run(folder).get("settings") or {}).get("step") not in (None, "finetune"):
+        before = Path(str(settings.get("model")))
+        if before in seen or not before.is_dir():
+            what = "the fine-tuned model that this one came from is not there"
+            raise PowerBertError(what, got=str(before), rule=f"{folder / RUN} names it", remedy=remedy)
+        seen.add(before)
+        folder = before
+    if eliminates and not seen:
+        what = f"which fine-tuned model teaches? {model} has elimination and no record of where it came from"
+        raise PowerBertError(what, remedy=remedy)
+    return folder
+
+
+def check_teacher(folder: Path, task: Task, student: Any, tokenizer: Any, *, vectors: bool) -> None:
+    """Refuse a teacher that does not answer the task, or does not read what the student reads."""
+    remedy = "give another --teacher, or --distillation 0"
+    teacher, own = load(folder)
+    check_head(teacher, folder, task, remedy)
+    if own.get_vocab() != tokenizer.get_vocab():
+        rule = "both must have the same vocabulary"
+        raise UnsupportedModelError(f"{folder} cannot teach this model", rule=rule, remedy=remedy)
+    sizes = teacher.config.hidden_size, student.config.hidden_size
+    if vectors and sizes[0] != sizes[1]:
+        what = "--hidden-weight compares CLS vectors of one size"
+        raise UnsupportedModelError(what, got=sizes, remedy="give --hidden-weight 0")
 
 
 class CLSVectors:
@@ -42,14 +86,17 @@ class CLSVectors:
 class _Teacher(TorchEngine):
     """A model whose answer to an input is its logits and then its final CLS vector."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, packed: bool) -> None:
+    def __init__(self, model: Any, tokenizer: Any, tokens: int, *, packed: bool) -> None:
         super().__init__(model, tokenizer, packed=packed)
-        self.vectors = CLSVectors(model)
+        self.vectors, self.pace, self.tokens = CLSVectors(model), Pace(), tokens
 
     @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
+        start = time.perf_counter()
         logits = super().answer(inputs, retained).logits
         vectors = self.vectors.of(len(logits)).float().numpy(force=True)
+        if self.pace.count(int(inputs["attention_mask"].sum()), time.perf_counter() - start):
+            logger.info("the teacher's answers: %s", self.pace.left(self.tokens - self.pace.tokens))
         return Answer(numpy.concatenate([logits, vectors], axis=1), None)
 
     @override
@@ -63,16 +110,15 @@ def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: boo
 
     half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.
     """
+    rows = inputs_of(encoded)
     with (
-        _Teacher(teacher, tokenizer, packed=not half) as engine,
+        _Teacher(teacher, tokenizer, sum(len(row["input_ids"]) for row in rows), packed=not half) as engine,
         torch.autocast(teacher.device.type, torch.bfloat16, enabled=half),
     ):
-        answers = numpy.stack(answer_rows(engine, inputs_of(encoded), most=32))
+        answers = numpy.stack(answer_rows(engine, rows, most=32))
     labels = teacher.config.num_labels if len(answers) == len(encoded) else 1  # a choice has one
     logits, hidden = (part.reshape(len(encoded), -1) for part in numpy.split(answers, [labels], axis=1))
-    column = numpy.concatenate([logits, hidden], axis=1) if vectors else logits
-    added: Dataset = encoded.add_column(TEACHER, list(column))
-    return added
+    return encoded.add_column(TEACHER, list(numpy.concatenate([logits, hidden], axis=1) if vectors else logits))
 
 
 class Distillation:
@@ -85,13 +131,11 @@ class Distillation:
     def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
         """Weigh labels, the teacher's logits and, if asked for, its final CLS vector."""
         weight, logits = self.options.distillation, outputs["logits"]
-        labels = logits.shape[1]
-        answers, vectors = inputs[TEACHER][:, :labels], inputs[TEACHER][:, labels:]
+        answers, vectors = inputs[TEACHER].tensor_split([logits.shape[1]], dim=1)
         soft = answer_distance(logits, answers, self.task, self.options.temperature)
         loss: Tensor = (1 - weight) * outputs["loss"] + weight * soft
         if self.vectors is not None:
-            own = self.vectors.of(len(logits))
-            loss = loss + self.options.hidden_weight * mse_loss(own, vectors)
+            loss = loss + self.options.hidden_weight * mse_loss(self.vectors.of(len(logits)), vectors)
         return loss
 
 
@@ -108,10 +152,5 @@ def answer_distance(logits: Tensor, answers: Tensor, task: Task, temperature: fl
     """
     if task.kind == "regression":
         return mse_loss(logits, answers)
-    soft = kl_div(
-        (logits / temperature).log_softmax(dim=-1),
-        (answers / temperature).log_softmax(dim=-1),
-        reduction="batchmean",
-        log_target=True,
-    )
-    return soft * temperature**2
+    own, taught = ((side / temperature).log_softmax(dim=-1) for side in (logits, answers))
+    return kl_div(own, taught, reduction="batchmean", log_target=True) * temperature**2

@@ -1,36 +1,49 @@
 """A thin subclass of transformers' Trainer: safe checkpoints, deterministic order, an objective of its own.
 
-Modifications: checkpoints are staged and renamed (`checkpoints.publish`) and only whole ones are
-resumed; batches are grouped by length in an order that is a function of seed and epoch, so that a
-resumed run sees the same batches; the loss is a mean over the batch plus whatever the step adds; a
+Modifications: a checkpoint is written beside its place with a sha256 of each file, synced and renamed, and
+only whole ones are resumed; batches are grouped by length in an order that is a function of seed and epoch,
+so that a resumed run sees the same batches; the loss is a mean over the batch plus whatever the step adds; a
 signal saves and stops. All that is private to Trainer and used by us is in this file.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-import math
 import shutil
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import reduce
 from torch import Tensor, nn
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments, integrations
+from tqdm import tqdm
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+from typing_extensions import override
 
-from powerbert.errors import PowerBertError
+from powerbert.errors import ModelFolderError
+from powerbert.folders.atomic import swap
+from powerbert.folders.manifest import read_manifest, write_manifest
 from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.callbacks import Bar, Recorder, Stopper, processes
-from powerbert.training.checkpoints import PREFIX, newest_valid, publish, rotate
-from powerbert.training.options import Options
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
-METRIC = "eval_metric"
+PREFIX = "checkpoint-"
+COURSE = "metrics.jsonl"
+"""Every log of the Trainer, one line each."""
+SHOWN = {"loss": "loss", "mass": "mass", "tokens_per_second": "tokens/s", "eval_metric": "metric"}
+"""What of a log the bar shows, and as what."""
+QUIET = 30.0
+"""Seconds between lines of progress in a log file, where a bar cannot redraw itself."""
 TRIED = 4
-"""Batches after which a training says how long it will take; the first is slower than all others."""
+"""Batches after which it is said how long the rest will take."""
 FORWARD = 3.0
 """How many times faster a token is answered than trained on."""
 
@@ -49,51 +62,92 @@ class InterruptedRun(Exception):
     """Training stopped on a signal; its state is saved."""
 
 
-def inputs_per_step(options: Options) -> int:
-    """Inputs that all processes together train on before the weights move: the effective batch."""
-    return options.batch_size * options.accumulation * int(processes().num_processes)
+def processes() -> PartialState:
+    """This process among those that were launched together; without `cpu` it would not see the others."""
+    return PartialState(cpu=not torch.cuda.is_available())
 
 
-def check_reporting(options: Options) -> None:
-    """Refuse to report to what is not installed, before anything is done."""
-    found: Any = integrations
-    known = ("none", "all", *found.get_available_reporting_integrations())
-    if options.report_to not in known:
-        rule = f"here are {', '.join(known)}"
-        raise PowerBertError("--report-to is not installed", got=options.report_to, rule=rule)
+class Pace:
+    """Real tokens per second of what is done, and from it how long the rest takes."""
+
+    def __init__(self) -> None:
+        self.batches, self.tokens, self.seconds = 0, 0, 0.0
+        self.first = (0, 0.0)
+
+    def count(self, tokens: int, seconds: float) -> bool:
+        """Count a batch; returns whether it is the one after which the rest can be told."""
+        self.batches, self.tokens, self.seconds = self.batches + 1, self.tokens + tokens, self.seconds + seconds
+        if self.batches == 1:  # slower than all others
+            self.first = tokens, seconds
+        return self.batches == TRIED
+
+    def left(self, tokens: float) -> str:
+        """About how long so many tokens take."""
+        speed = (self.tokens - self.first[0]) / (self.seconds - self.first[1])
+        return f"about {duration(tokens / speed)} left"
+
+    def tokens_per_second(self) -> float:
+        """Of all batches."""
+        return self.tokens / self.seconds if self.seconds else 0.0
 
 
-def training_arguments(options: Options, work: Path, rows: int, *, best: bool, progress: bool) -> TrainingArguments:
-    """Translate our options to transformers'."""
-    every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
-    return TrainingArguments(
-        output_dir=str(work),
-        num_train_epochs=options.epochs,
-        learning_rate=options.learning_rate,
-        per_device_train_batch_size=options.batch_size,
-        per_device_eval_batch_size=2 * options.batch_size,
-        gradient_accumulation_steps=options.accumulation,
-        bf16=options.precision == "bf16",
-        gradient_checkpointing=options.gradient_checkpointing,
-        warmup_steps=options.warmup,
-        weight_decay=options.weight_decay,
-        lr_scheduler_type="linear",
-        eval_strategy="steps",
-        save_strategy="steps",
-        eval_steps=every,
-        save_steps=every,
-        logging_steps=max(1, every // 20),
-        load_best_model_at_end=best,
-        metric_for_best_model=METRIC,
-        greater_is_better=True,
-        remove_unused_columns=False,
-        use_cpu=not torch.cuda.is_available(),
-        seed=options.seed,
-        data_seed=options.seed,
-        report_to=[] if options.report_to == "none" else [options.report_to],
-        disable_tqdm=not progress,
-        dataloader_pin_memory=torch.cuda.is_available(),
-    )
+class Stopper(TrainerCallback):
+    """On SIGINT or SIGTERM: finish the step, save, stop, in all processes. A second SIGINT stops at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen for signals while training runs."""
+
+        def note(number: int, frame: object) -> None:
+            if self.signal is not None:
+                raise KeyboardInterrupt
+            self.signal = number
+
+        ours = current_thread() is main_thread()  # elsewhere signals are somebody else's
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM) if ours}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def is_asked(self) -> bool:
+        """Whether a signal has come to any process; each of them has to ask.
+
+        It reaches each at another moment, and one that went on alone would wait for the others for ever.
+        """
+        came = torch.tensor(int(self.signal is not None), device=processes().device)
+        return bool(reduce(came, "sum") > 0)
+
+    @override
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.is_asked():
+            control.should_save = control.should_training_stop = True
+
+
+class Bar(ProgressCallback):
+    """The bar of transformers, with loss, mass and metric beside the time left, from where a resumed run goes on."""
+
+    @override
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.current_step = state.global_step
+        self.shown: dict[str, str] = {}
+        if state.is_world_process_zero:
+            often = 0.1 if sys.stderr.isatty() else QUIET
+            self.training_bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step", mininterval=often)
+
+    @override
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if self.training_bar is not None:
+            self.shown |= {short: f"{logs[name]:.4g}" for name, short in SHOWN.items() if name in logs}
+            self.training_bar.set_postfix(self.shown, refresh=False)
+
+    @override
+    def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
+        pass  # no second bar
 
 
 class StepTrainer(Trainer):
@@ -111,20 +165,19 @@ class StepTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.objective: Any = objective
         self.r, self.group = r, group
-        self.batches, self.tokens, self.seconds = 0, 0, 0.0
-        self.cold = (0, 0.0)
+        self.pace, self.start = Pace(), time.perf_counter()
+        self.folder = Path(str(self.args.output_dir))
         self.loss_is_scaled_for_ga = False  # our loss is a mean over the batch
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
-        self.add_callback(Recorder(Path(str(self.args.output_dir)) / "metrics.jsonl"))
         if not self.args.disable_tqdm:
             self.add_callback(Bar())
 
+    @override
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """AdamW without decay on norms and biases, and a group of its own for r."""
         if self.optimizer is None:
             own: Any = self.model
-            decayed = set(self.get_decay_parameter_names(own))
+            decayed = set(self.get_decay_parameter_names(own))  # not norms and biases
             named = [(n, p) for n, p in own.named_parameters() if p.requires_grad and n != NAME]
             groups: list[dict[str, Any]] = [
                 {"params": [p for n, p in named if n in decayed], "weight_decay": self.args.weight_decay},
@@ -136,10 +189,10 @@ class StepTrainer(Trainer):
             self.optimizer = RetentionAdamW(groups, lr=self.args.learning_rate, fused=True)
         return self.optimizer
 
+    @override
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The model's own loss, and while training what the step adds to it."""
         outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
         loss = outputs["loss"]
         if model.training and self.objective is not None:
@@ -147,45 +200,37 @@ class StepTrainer(Trainer):
             loss = self.objective(own, inputs, outputs, self.state.global_step)
         return (loss, outputs) if return_outputs else loss
 
+    @override
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        """Count real tokens and the seconds spent on them."""
         start = time.perf_counter()
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
-        self.batches += 1
-        self.seconds += time.perf_counter() - start
-        self.tokens += int(inputs["attention_mask"].sum())
-        if self.batches == 1:
-            self.cold = self.tokens, self.seconds
-        elif self.batches == TRIED:
+        if self.pace.count(int(inputs["attention_mask"].sum()), time.perf_counter() - start):
             self._tell_estimate(choices=inputs["input_ids"][0].numel() // inputs["input_ids"].shape[-1])
         return loss
 
     def _tell_estimate(self, choices: int) -> None:
-        """Say how much there is to do and about how long it takes, from the batches after the first."""
+        """Say how much there is to do and about how long it takes."""
         state, args = self.state, self.args
         rows: Any = self.train_dataset
         dev: Any = self.eval_dataset
         evaluations = 1 + state.max_steps // int(args.eval_steps or 1)
         tokens = args.num_train_epochs * sum(rows["length"][:]) + evaluations * sum(dev["length"][:]) / FORWARD
         tokens *= choices * (1 - state.global_step / state.max_steps)  # what a resumed run has left
-        speed = (self.tokens - self.cold[0]) / (self.seconds - self.cold[1]) * args.world_size
         inputs = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
-        logger.info(
-            f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: about {duration(tokens / speed)} left"
-        )
+        left = self.pace.left(tokens / args.world_size)
+        logger.info(f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: {left}")
 
-    @property
-    def tokens_per_second(self) -> float:
-        """Real tokens trained on per second, since this process started."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
+    @override
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the throughput and the mass of r."""
         if "loss" in logs:
-            logs = logs | {"tokens_per_second": round(self.tokens_per_second)}
+            logs = logs | {"tokens_per_second": round(self.pace.tokens_per_second())}
             if self.r is not None:
                 logs["mass"] = round(float(self.r.mass().sum().detach()), 3)
         super().log(logs, start_time)
+        if self.state.is_world_process_zero:
+            line = {"step": self.state.global_step, "seconds": round(time.perf_counter() - self.start, 3)} | logs
+            with (self.folder / COURSE).open("a", encoding="utf-8") as file:  # a kill loses at most one line
+                file.write(json.dumps(line) + "\n")
 
     def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int]:
         dataset: Any = self.train_dataset if train_dataset is None else train_dataset
@@ -197,11 +242,10 @@ class StepTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Write a whole checkpoint or none; keep it, the best and no other."""
-        folder = Path(str(self.args.output_dir))
-        final = folder / f"{PREFIX}{self.state.global_step}"
-        staging = folder / f".staging-{self.state.global_step}"
-        if self.state.best_global_step:
-            self.state.best_model_checkpoint = str(folder / f"{PREFIX}{self.state.best_global_step}")
+        state, step = self.state, self.state.global_step
+        final, staging = self.folder / f"{PREFIX}{step}", self.folder / f".staging-{step}"
+        if state.best_global_step:
+            state.best_model_checkpoint = str(self.folder / f"{PREFIX}{state.best_global_step}")
         if self.args.should_save:
             shutil.rmtree(staging, ignore_errors=True)
         self.accelerator.wait_for_everyone()
@@ -210,22 +254,40 @@ class StepTrainer(Trainer):
         self._save_rng_state(str(staging))
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            self.state.save_to_json(str(staging / "trainer_state.json"))
+            state.save_to_json(str(staging / "trainer_state.json"))
             publish(staging, final)
-            rotate(folder, {final, Path(self.state.best_model_checkpoint or final)})
+            rotate(self.folder, {final, Path(state.best_model_checkpoint or final)})
         self.accelerator.wait_for_everyone()
 
     def run(self) -> None:
         """Train from the newest whole checkpoint, or from the start; a signal saves and stops."""
         stopper = Stopper()
         self.add_callback(stopper)
-        folder = Path(str(self.args.output_dir))
-        checkpoint = newest_valid(folder)
-        if self.args.should_save:
-            for leftover in folder.glob(".staging-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+        checkpoint = newest_whole(self.folder)
         with stopper.listening():
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         if stopper.is_asked():
             step = self.state.global_step
             raise InterruptedRun(f"stopped and saved at step {step}; the same command goes on from there")
+
+
+def publish(staging: Path, final: Path) -> None:
+    """Turn a written staging folder into a checkpoint, all or nothing."""
+    write_manifest(staging, None)
+    swap(staging, final)  # over what an earlier run left at this step and could not use
+
+
+def newest_whole(folder: Path) -> Path | None:
+    """The newest checkpoint whose files are all as its manifest says: a failing disk may have been at it."""
+    found = folder.glob(f"{PREFIX}[0-9]*")
+    for path in sorted(found, key=lambda path: int(path.name.removeprefix(PREFIX)), reverse=True):
+        with suppress(ModelFolderError, OSError):
+            if read_manifest(path).sha256:
+                return path
+    return None
+
+
+def rotate(folder: Path, spare: set[Path]) -> None:
+    """Delete all checkpoints but the spared ones, and leftovers of a kill."""
+    for path in {*folder.glob(f"{PREFIX}[0-9]*"), *folder.glob(".staging-*")} - spare:
+        shutil.rmtree(path, ignore_errors=True)
