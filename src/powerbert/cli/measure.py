@@ -21,9 +21,8 @@ from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
-from powerbert.machine.describe import Watch, machine
-from powerbert.machine.peak import peaks
-from powerbert.machine.threads import choose_threads
+from powerbert.machine.describe import Watch, choose_threads, duration, machine
+from powerbert.machine.measure import peaks
 from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, probe, remember
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
@@ -42,13 +41,19 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
     """Measure elimination against the best that the machine does without it."""
     folder, feeds, engines = existing_folder(asked.model), _feeds(asked), _engines(asked)
     texts = _texts(asked, columns)
+    threads, why = choose_threads()
+    torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as temporary:
-        workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO)
+        with working("loading the model"):
+            workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO, threads)
         if asked.paper and workbench.retention is None:
-            got, remedy = f"{asked.model} without a retention configuration", "give that of a search or a re-training"
-            raise PowerBertError("--paper compares with a model that eliminates", got=got, remedy=remedy)
+            what, got = "--paper compares with a model that eliminates", f"{asked.model} has no retention configuration"
+            raise PowerBertError(what, got=got, remedy="give the folder of a search or a re-training")
         arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
-        figures = _measured(asked, workbench, arms, engines)
+        rounds = asked.rounds or (5 if asked.thorough else 3)
+        takes = duration(workbench.estimate(arms, rounds))
+        note(f"{len(arms)} arms on {threads} thread{'s' * (threads > 1)} ({why}): about {takes} in all, if it is quiet")
+        figures = _measured(asked, workbench, arms, engines, rounds)
     if asked.shows:
         show(tables.headline_table(figures))
         if asked.curves and workbench.retention is not None:
@@ -62,13 +67,12 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
 
 
 def _measured(
-    asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]]
+    asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]], rounds: int
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
     graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED}
-    for arm in progress(graphs.values(), what=f"exporting {len(graphs)} graphs"):
+    for arm in progress(graphs.values()):
         workbench.engine(arm)
-    rounds = asked.rounds or (5 if asked.thorough else 3)
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
     figures = measure_arms(workbench, arms, rounds, partial(progress, what=what), memory=asked.thorough)
     if asked.shows:
