@@ -96,8 +96,9 @@ def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple
     base = base_of(model)
     every_row = replace(attached(model), cls_only=False)  # so that the last encoder selects as well
     with _evaluating(base):
-        arranged, encoded = run(base, every_row, dict(batch), record_retained=True)
-    per_encoder = [_by_input(arranged.places, *retained) for retained in encoded.retained]
+        arranged, _, record = run(base, every_row, dict(batch), retained=True)
+    assert record is not None  # packed rows are not recorded, so they were not packed
+    per_encoder = [_by_input(arranged.places, *retained) for retained in record.retained]
     return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
 
 
