@@ -63,6 +63,7 @@ def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys, mon
         (["--feeds", "random"], "unknown feed"),
         (["--batches", "0"], "--batches"),
         (["--rounds", "0"], "--rounds"),
+        (["--max-length", "0"], "--max-length is too small"),
         (["--texts", "nowhere.txt"], "--texts cannot be read"),
         (["--data", "texts.csv"], "not both"),
         (["--json", "nowhere/b.json"], "--json"),

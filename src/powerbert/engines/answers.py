@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from powerbert.engines.engine import Engine
-from powerbert.text.batches import BUDGET, collate, plan
+from powerbert.text.batches import BUDGET, collate, plan_batches
 from powerbert.text.tokenise import Text, Tokenised, check_texts, tokenise
 
 WINDOW = 2048
@@ -43,7 +43,7 @@ def answer_rows(
     logits: list[Logits] = [numpy.empty(0, numpy.float32)] * len(rows)
     # Looking PAD up takes as long as collating, and one row alone has none.
     pad = engine.tokenizer.pad_token_id if len(rows) > 1 else 0
-    for batch in plan([len(row["input_ids"]) for row in rows], budget, most):
+    for batch in plan_batches([len(row["input_ids"]) for row in rows], budget, most):
         found = engine.run(collate([rows[i] for i in batch], pad)).logits
         for i, row in zip(batch, found, strict=True):
             logits[i] = row

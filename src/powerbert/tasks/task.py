@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["classification", "regression", "multiple-choice"]
 
+SHORTEST = 8  # of N: no tokenizer adds more than four special tokens to a pair, and some text is left
 CHOICES = 4  # options of a RACE question
 ROWS_AT_ONCE = 1000  # that are taken from a dataset in one go
 METRIC_NAMES = dict.fromkeys(("accuracy", "f1", "matthews", "macro_f1"), "classes") | {"spearman": "numbers"}
@@ -97,6 +98,12 @@ def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> st
         remedy = "name another with --metric" if kind == "regression" else "for numbers use --regression"
         raise DataError(f"{name} does not score {scored}", rule=rule, remedy=remedy)
     return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
+
+
+def check_max_length(max_length: int | None) -> None:
+    """Refuse an N that leaves no room for text."""
+    if max_length is not None and max_length < SHORTEST:
+        raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
 
 
 def same_labels(own: Sequence[str], asked: Sequence[str]) -> bool:
