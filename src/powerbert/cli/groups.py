@@ -197,9 +197,13 @@ class ExportFlags(Figures):
     """What is exported, and to what."""
 
     model: Annotated[str, "Model folder.", "FOLDER"]
-    to: Annotated[str, "onnx or openvino.", "ENGINE"]
+    to: Annotated[str, "onnx, openvino, or auto: whichever is the fastest here.", "ENGINE"]
     output: Annotated[str, "Folder for the exported model.", "FOLDER"]
-    precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
+    precision: Annotated[
+        str | None,
+        "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data.",
+        "NAME",
+    ] = None
     data: Annotated[
         str | None,
         "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "

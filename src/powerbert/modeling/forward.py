@@ -70,7 +70,7 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         states = [*record.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
         output["hidden_states"] = tuple(map(arranged.give_back, states))
     if record is not None and wants_retained:
-        output["retained"] = [(arranged.places.gather(1, rows), lengths) for rows, lengths in record.retained]
+        output["retained"] = record.retained
     return output if _option(self, given, "return_dict") else output.to_tuple()
 
 
@@ -125,7 +125,7 @@ def run(
     if cls_only and type(elimination.retain) is not PapersOrder:
         one = torch.ones_like(words.lengths)
         words.stages[-1] = ops.Stage(one, width=1, eliminates=True, padded=False, cls=True)
-    record = Recorder(words, whole=not cls_only, states=states, retained=retained)
+    record = Recorder(words, arranged.places if retained else None, whole=not cls_only, states=states)
     final = encode(elimination, base, context, words, record)
     return arranged, final.cls() if cls_only else record.restored(), record
 
@@ -153,12 +153,11 @@ class Recorder:
     and is put back at its own position.
     """
 
-    def __init__(self, words: Padded, *, whole: bool, states: bool, retained: bool) -> None:
-        self.words = words
+    def __init__(self, words: Padded, places: Tensor | None, *, whole: bool, states: bool) -> None:
+        self.words, self.places = words, places  # (batch, width), where each row stood in the caller's layout
         self.canvas = words.hidden if whole or states else None  # (batch, length, hidden)
         self.states = [words.hidden] if states else []  # after the embeddings and each encoder, whole length
-        self.retained: list[tuple[Tensor, Tensor]] = []  # positions and lengths after each encoder
-        self.wants_retained = retained
+        self.retained: list[tuple[Tensor, Tensor]] = []  # after each encoder, places and lengths; only with `places`
 
     def __call__(self, words: Padded) -> None:
         """Take the word-vectors after the next encoder."""
@@ -167,8 +166,8 @@ class Recorder:
         self.words = words
         if self.states:
             self.states.append(self.restored())
-        if self.wants_retained:
-            self.retained.append((words.positions, words.lengths))
+        if self.places is not None:
+            self.retained.append((self.places.gather(1, words.positions), words.lengths))
 
     def restored(self) -> Tensor:
         """Every word-vector with its last state: (batch, length, hidden)."""

@@ -5,13 +5,12 @@ Paper: Anecdotal Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import attached, base_of
@@ -21,6 +20,9 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.batches import collate
 from powerbert.text.tokenise import tokenise
+
+Retained = list[tuple[tuple[int, ...], ...]]
+"""For each input and each encoder, ascending positions in the caller's layout."""
 
 
 class Span(NamedTuple):
@@ -91,15 +93,14 @@ def _check(model: Any, tokenizer: Any, texts: tuple[str, ...]) -> None:
 
 
 @torch.no_grad()
-def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple[int, ...], ...]]:
+def retained_positions(model: Any, batch: Mapping[str, Any]) -> Retained:
     """For each input of a padded batch and each encoder, the retained positions in the caller's layout."""
     base = base_of(model)
     every_row = replace(attached(model), cls_only=False)  # so that the last encoder selects as well
     with _evaluating(base):
-        arranged, _, record = run(base, every_row, dict(batch), retained=True)
+        _, _, record = run(base, every_row, dict(batch), retained=True)
     assert record is not None  # packed rows are not recorded, so they were not packed
-    per_encoder = [_by_input(arranged.places, *retained) for retained in record.retained]
-    return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
+    return by_input(record.retained, len(record.words.lengths))
 
 
 @contextmanager
@@ -114,10 +115,13 @@ def _evaluating(model: Any) -> Iterator[None]:
             module.training = True
 
 
-def _by_input(places: Tensor, positions: Tensor, lengths: Tensor) -> list[tuple[int, ...]]:
-    """Positions (batch, width) and lengths (batch,) as one ascending tuple per input."""
-    rows = places.gather(1, positions).tolist()
-    return [tuple(sorted(row[:length])) for row, length in zip(rows, lengths.tolist(), strict=True)]
+def by_input(encoders: Iterable[tuple[Any, Any]], inputs: int) -> Retained:
+    """Of each encoder the positions (batch, width) and lengths (batch,), arrays or tensors: by input, as tuples."""
+    per_encoder = [
+        [tuple(sorted(row[:length])) for row, length in zip(places.tolist(), lengths.tolist(), strict=True)]
+        for places, lengths in encoders
+    ]
+    return list(zip(*per_encoder, strict=True)) or [()] * inputs
 
 
 @torch.no_grad()
