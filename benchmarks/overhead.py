@@ -18,7 +18,7 @@ import powerbert
 from powerbert.engines.answers import tokenise_for
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.open import ENGINES
-from powerbert.export.graph import trace
+from powerbert.export.graph import trace_graph
 from powerbert.export.write import export
 from powerbert.machine.describe import Watch, machine
 from powerbert.machine.measure import interleave, ratio
@@ -49,7 +49,7 @@ def main() -> None:
 def folders(model: Path, root: Path) -> Iterator[tuple[str, Path]]:
     """Each engine with a folder that it runs in fp32."""
     loaded, tokenizer = powerbert.load(model)
-    program = trace(loaded, limits_of(loaded, tokenizer))
+    program = trace_graph(loaded, limits_of(loaded, tokenizer))
     for name in ENGINES:
         if name != "torch":
             export(loaded, tokenizer, root / name, name, program=program)

@@ -29,7 +29,7 @@ class Exports:
     def __init__(self, model: Any, folder: Path) -> None:
         self.model, self.folder, self.tokenizer = model, folder, tokenizer_for(max_length=512)
         self.program: Any = None
-        self.trace = module.trace
+        self.trace = module.trace_graph
 
     def _once(self, model: Any, limits: Any) -> Any:
         self.program = self.program or self.trace(model, limits)
@@ -39,7 +39,7 @@ class Exports:
         folder = self.folder / f"{to}-{precision}"
         if not folder.exists():
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(module, "trace", self._once)
+                patch.setattr(module, "trace_graph", self._once)
                 module.export(self.model, self.tokenizer, folder, to, precision, calibration=TEXTS)
         return folder
 

@@ -13,6 +13,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
+from powerbert.bench import arms
 from powerbert.bench.arms import Arm, Workbench, flops, same_mean
 from powerbert.modeling.apply import word_vectors
 
@@ -82,6 +83,27 @@ def test_inputs_of_one_length_have_it_and_share_the_engines(workbench):
     assert int(batch["attention_mask"].min()) == 1
     assert other.engines is workbench.engines
     assert workbench.lengths != other.lengths
+
+
+def test_an_estimate_counts_rounds_graphs_and_encoders(workbench, monkeypatch):
+    """The oracle is stock transformers that takes no time: what remains is tracing, scaling and opening."""
+    monkeypatch.setattr(arms, "OF_STOCK", 0.0)
+    graphs = [Arm(model, "sorted", "openvino", "int8", 4) for model in ("full", "eliminated")]
+    traced, scaled = 4 * sum(arms.TRACING.values()), 4 * 2 * arms.SCALING
+    assert workbench.estimate(graphs, 3) == pytest.approx(traced + scaled + 2 * arms.OPENING)
+    assert workbench.estimate([arm("full", "packed")], 3) == 0
+    monkeypatch.setattr(arms, "OF_STOCK", 1.0)
+    assert workbench.estimate([arm("full", "packed")], 300) > workbench.estimate([arm("full", "packed")], 3) > 0
+
+
+def test_the_folder_is_read_once_however_many_engines_there_are(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(arms, "load", lambda folder: read.append(folder) or powerbert.load(folder))
+    powerbert.save(powerbert.apply(tiny("bert"), RETENTION), tokenizer_for(), tmp_path / "model")
+    bench = Workbench(tmp_path / "model", tmp_path / "work", TEXTS, 16)
+    for model, engine in product(("full", "eliminated"), ("torch", "stock")):
+        bench.engine(arm(model, "sorted", engine))
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize("feed", ["dynamic", "sorted", "fixed", "packed"])

@@ -51,7 +51,12 @@ def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys, mon
     shown = capsys.readouterr()
     assert "times as fast" in shown.out
     assert "…" not in shown.out
-    for what in ("arms in 2 rounds of 12 texts: about ", "cost against length and batch size: about "):
+    for what in (
+        "3 arms on ",
+        "in all, if it is quiet",
+        "arms in 2 rounds of 12 texts: about ",
+        "cost against length and batch size: about ",
+    ):
         assert what in shown.err
 
 
@@ -63,6 +68,7 @@ def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys, mon
         (["--feeds", "random"], "unknown feed"),
         (["--batches", "0"], "--batches"),
         (["--rounds", "0"], "--rounds"),
+        (["--max-length", "0"], "--max-length is too small"),
         (["--texts", "nowhere.txt"], "--texts cannot be read"),
         (["--data", "texts.csv"], "not both"),
         (["--json", "nowhere/b.json"], "--json"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from powerbert.cli.groups import BenchFlags, ExplainFlags, Figures, PredictFlags, Reported, asked_retention
+from powerbert.cli.groups import (
+    BenchFlags,
+    Columns,
+    ExplainFlags,
+    Figures,
+    PredictFlags,
+    Reported,
+    TrainingData,
+    asked_retention,
+)
 from powerbert.errors import PowerBertError
 
 
@@ -12,6 +21,9 @@ from powerbert.errors import PowerBertError
     ("make", "says"),
     [
         (lambda: Figures(json="nowhere/a.json"), "the folder of --json does not exist"),
+        (lambda: Columns(max_length=0), "--max-length is too small; got 0; N is at least 8"),  # was: as if not given
+        (lambda: Columns(max_length=-1), "--max-length is too small"),
+        (lambda: TrainingData(max_length=7), "--max-length is too small"),
         (lambda: BenchFlags(model="m"), "which texts"),
         (lambda: BenchFlags(model="m", texts="t", data="d"), "not both"),
         (lambda: BenchFlags(model="m", texts="t", batches="1,none"), "--batches"),

@@ -165,13 +165,14 @@ def test_rows_are_read_window_by_window(home, monkeypatch):
 
 
 @pytest.mark.parametrize("size", ["0", "-1"])
+@pytest.mark.parametrize("flag", ["--batch-size", "--max-length"])
 @pytest.mark.parametrize("name", ["predict", "evaluate"])
-def test_a_batch_of_nothing_is_refused_in_one_line(home, tmp_path, capsys, name, size):
+def test_a_batch_or_an_n_of_nothing_is_refused_in_one_line(home, tmp_path, capsys, name, flag, size):
     more = ["--output", tmp_path / "out"] if name == "predict" else []
     asked = ["--model", home / "saved", "--data", home / "texts.csv", "--text", "review"]
-    assert run(name, *asked, "--batch-size", size, *more) == 2
+    assert run(name, *asked, flag, size, *more) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "--batch-size" in line
+    assert flag in line
 
 
 def test_a_graph_is_evaluated_as_the_model_it_was_made_of(home, capsys):

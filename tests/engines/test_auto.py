@@ -292,12 +292,12 @@ def test_every_installed_engine_is_measured_and_the_answers_are_those_of_the_arm
 ):
     """The traced graph of the eliminated model is taken from the other tests: tracing takes long."""
     powerbert.save(relative.model, tokenizer_for(max_length=512), tmp_path / "model")
-    trace = export_module.trace
+    trace = export_module.trace_graph
 
     def once(model, limits):
         return relative._once(model, limits) if eliminates(model) else trace(model, limits)
 
-    monkeypatch.setattr(export_module, "trace", once)
+    monkeypatch.setattr(export_module, "trace_graph", once)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     kept = []
@@ -350,7 +350,7 @@ def test_a_model_that_cannot_be_traced_leaves_torch_with_one_line(monkeypatch, c
     def fail(*_, **__):
         raise RuntimeError("the exporter\ngave up")
 
-    monkeypatch.setattr(auto, "trace", fail)
+    monkeypatch.setattr(auto, "trace_graph", fail)
     model = powerbert.apply(tiny("bert"), HALF)
     arms = open_arms(model, tokenizer_for())
     assert list(arms) == ["torch"]

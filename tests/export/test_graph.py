@@ -14,7 +14,7 @@ from models import FAMILIES, batch_of, tiny
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines.onnx_engine import OnnxEngine
+from powerbert.engines.graph_engines import OnnxEngine
 from powerbert.modeling import ops
 from powerbert.modeling.limits import Limits
 

@@ -17,8 +17,8 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
+from powerbert.engines.graph_engines import OpenVinoEngine
 from powerbert.engines.open import open_engine
-from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.errors import MissingExtraError, ModelFolderError, PowerBertError, UnsupportedModelError
 from powerbert.export import write as module
 from powerbert.export.write import export
@@ -76,14 +76,14 @@ def test_a_failed_export_leaves_what_was_there(relative, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(module, "trace", fail)
+    monkeypatch.setattr(module, "trace_graph", fail)
     refusal(ModelFolderError, export, relative.model, relative.tokenizer, folder, "onnx")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_an_export_replaces_an_export_and_spares_other_folders(relative, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "trace", relative._once)
+    monkeypatch.setattr(module, "trace_graph", relative._once)
     folder = shutil.copytree(relative.made("openvino"), tmp_path / "model")
     export(relative.model, relative.tokenizer, folder, "onnx")
     assert open_engine(folder).name == "onnx"
@@ -94,7 +94,7 @@ def test_an_export_replaces_an_export_and_spares_other_folders(relative, tmp_pat
 
 def test_an_export_never_replaces_the_model_that_it_comes_from(relative, tmp_path, monkeypatch):
     """Nor any other saved model: its only weights would be lost. Refused before anything is traced."""
-    monkeypatch.setattr(module, "trace", lambda *_: pytest.fail("it was traced"))
+    monkeypatch.setattr(module, "trace_graph", lambda *_: pytest.fail("it was traced"))
     powerbert.save(relative.model, relative.tokenizer, tmp_path / "saved")
     relative.model.save_pretrained(tmp_path / "plain")
     for name in ("saved", "plain"):

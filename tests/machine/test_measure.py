@@ -5,13 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.machine import measure
 from powerbert.machine.measure import Timing, interleave, p95, ratio
+from powerbert.machine.verdicts import CRASHES, WORKS, Verdict
 
-SECONDS = st.lists(st.floats(1e-3, 10), min_size=1, max_size=40)
+ROUNDS = st.lists(st.floats(1e-3, 10), min_size=1, max_size=40)
 
 
 def test_every_arm_runs_in_every_round_and_the_first_round_does_not_count():
@@ -40,7 +43,7 @@ def test_sleeping_costs_wall_time_and_no_cpu_time():
     assert max(found.cpu) < 0.02
 
 
-@given(SECONDS)
+@given(ROUNDS)
 def test_the_median_lies_within_and_p95_is_one_of_the_rounds(seconds):
     timing = Timing(list(seconds), list(seconds))
     assert timing.median == statistics.median(seconds)
@@ -52,3 +55,24 @@ def test_the_median_lies_within_and_p95_is_one_of_the_rounds(seconds):
 def test_a_ratio_is_taken_within_rounds_so_that_a_slow_round_slows_both_sides():
     slow, fast = Timing([2.0, 20.0, 2.0]), Timing([1.0, 10.0, 1.0])
     assert ratio(slow, fast) == 2.0
+
+
+FOUND = {
+    ("torch", "bf16"): Verdict("torch", "bf16", CRASHES, detail="died with SIGILL"),
+    ("openvino", "bf16"): Verdict("openvino", "bf16", CRASHES, detail="died with SIGILL"),
+    ("onnx", "int8"): Verdict("onnx", "int8", WORKS, 300.0, 3.0),
+    ("openvino", "int8"): Verdict("openvino", "int8", WORKS, 400.0, 4.0),
+}
+
+
+def test_int8_is_that_of_the_fastest_engine_on_all_threads(monkeypatch):
+    monkeypatch.setattr(measure, "probe", lambda *pair: FOUND[pair])
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert measure.peaks(["int8", "bf16", "int8"]) == {"int8": 800.0}
+
+
+def test_only_what_is_asked_for_is_measured(monkeypatch):
+    monkeypatch.setattr(measure, "probe", lambda *pair: pytest.fail("probed"))
+    monkeypatch.setattr(measure, "SECONDS", 0.01)
+    assert list(measure.peaks(["fp32"])) == ["fp32"]
+    assert measure.peaks([]) == {}

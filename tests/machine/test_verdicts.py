@@ -1,4 +1,4 @@
-"""Probes in real child processes, what is remembered of them, and what `open_engine` makes of it.
+"""Probes in real child processes, what is remembered of them.
 
 The oracle is the program that the child runs: it says itself whether it dies, hangs or computes.
 """
@@ -6,7 +6,6 @@ The oracle is the program that the child runs: it says itself whether it dies, h
 from __future__ import annotations
 
 import json
-import logging
 import os
 from dataclasses import replace
 
@@ -15,15 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import powerbert.machine.child
-from powerbert.engines import open as registry
-from powerbert.engines.open import ENGINES, open_engine
-from powerbert.errors import PowerBertError
+from powerbert.engines.open import ENGINES
 from powerbert.machine import probes
 from powerbert.machine import verdicts as probing
-from powerbert.machine.child import attempt
 from powerbert.machine.probes import PRODUCTS, TRAINING
-from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict
+from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict, attempt
 
 pytestmark = pytest.mark.usefixtures("memory")
 
@@ -56,6 +51,27 @@ def runs(tmp_path):
 # ---- the child ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("code", "killed", "how"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", True, "died with SIGILL"),
+        ("raise SystemExit(3)", False, "ended with code 3"),
+        ("raise ValueError('no such thing')", False, "ValueError: no such thing"),
+    ],
+)
+def test_a_crash_and_an_error_are_told_from_a_success(code, killed, how):
+    outcome = attempt(["-c", code])
+    assert outcome.code != 0
+    assert (outcome.was_killed, outcome.how) == (killed, how)
+    assert attempt(["-c", "import math; math.sqrt(2)"]).code == 0
+
+
+def test_an_attempt_that_hangs_is_ended(monkeypatch):
+    monkeypatch.setattr(probing, "PATIENCE", 0.2)
+    outcome = attempt(["-c", "import time; time.sleep(60)"])
+    assert (outcome.code, outcome.how) == (None, "no answer within 0 s")
+
+
 def test_a_child_that_dies_of_an_illegal_instruction_leaves_the_caller_alive(program, tmp_path):
     verdict = probing.examine("torch", "bf16", program(DIE))
     assert verdict == Verdict("torch", "bf16", CRASHES, detail="died with SIGILL")
@@ -79,7 +95,7 @@ def test_a_cap_that_the_user_has_set_is_not_replaced_by_another(program, tmp_pat
 
 
 def test_a_child_that_hangs_is_ended_and_not_tried_again(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(powerbert.machine.child, "PATIENCE", 1.0)
+    monkeypatch.setattr(probing, "PATIENCE", 1.0)
     verdict = probing.examine("torch", "bf16", program("time.sleep(60)"))
     assert (verdict.state, verdict.detail) == (CRASHES, "no answer within 1 s")
     assert runs(tmp_path) == 1
@@ -152,7 +168,7 @@ def test_every_precision_of_every_engine_can_be_probed():
     """The oracle is the registry of engines; training alone has one more."""
     known = {(name, precision) for name, engine in ENGINES.items() for precision in engine.precisions}
     assert set(PAIRS) == set(PRODUCTS) == known | {TRAINING}
-    assert set(probing.PACKAGES) == set(ENGINES)
+    assert set(probing.NEEDED) == set(ENGINES)
 
 
 # ---- memory ------------------------------------------------------------------------------
@@ -295,98 +311,6 @@ def test_training_in_bf16_that_is_faster_is_left_alone(monkeypatch):
     assert probing.training_precision("bf16") == ("bf16", None)
     monkeypatch.setattr(probing, "probe", lambda *pair: pytest.fail("probed"))
     assert probing.training_precision("fp32") == ("fp32", None)
-
-
-# ---- opening an engine -------------------------------------------------------------------
-
-
-@pytest.fixture
-def told(relative, monkeypatch, caplog):
-    """Let the probe say what the test wants, as if OpenVINO had not been used yet and no cap were set.
-
-    In truth it runs already, under the cap of conftest.py: tests live on machines that need it, too.
-    """
-    relative.opened("openvino")
-    monkeypatch.delenv(ISA, raising=False)
-    monkeypatch.setattr(probing, "_openvino_is_running", lambda: False)
-    caplog.set_level(logging.WARNING, "powerbert")
-
-    def say(verdict):
-        monkeypatch.setattr(registry, "probe", lambda engine, precision: verdict)
-        return caplog
-
-    return say
-
-
-@pytest.mark.parametrize(
-    ("verdict", "why"), [(DEAD, "does not run on this machine (died with SIGILL)"), (SLOW, "slower than fp32")]
-)
-def test_bf16_that_crashes_or_is_slower_is_replaced_by_fp32_and_told(relative, told, verdict, why):
-    log = told(verdict)
-    assert open_engine(relative.made("openvino"), precision="bf16").precision == "fp32"
-    assert len(log.messages) == 1
-    assert log.messages[0].startswith("bf16 in openvino")
-    assert why in log.messages[0]
-
-
-def test_bf16_that_is_faster_is_left_alone(relative, told):
-    log = told(replace(SLOW, ratio=1.2))
-    assert open_engine(relative.made("openvino"), precision="bf16").precision == "bf16"
-    assert log.messages == []
-
-
-def test_int8_that_crashes_is_refused_in_one_line_with_the_remedy(relative, told):
-    told(replace(DEAD, engine="onnx", precision="int8"))
-    with pytest.raises(PowerBertError, match=r"int8 in onnx does not run.*SIGILL.*export the model in fp32"):
-        open_engine(relative.made("onnx", "int8"))
-
-
-def test_int8_that_is_slower_is_told_and_used(relative, told):
-    log = told(replace(SLOW, engine="onnx", precision="int8"))
-    assert open_engine(relative.made("onnx", "int8")).precision == "int8"
-    assert "int8 in onnx is slower than fp32" in log.messages[0]
-
-
-def test_a_cap_is_set_and_told_before_the_engine_is_loaded(relative, told, monkeypatch):
-    log = told(SAVED)
-    seen = []
-    load = registry.OpenVinoEngine.load
-    monkeypatch.setattr(
-        registry.OpenVinoEngine, "load", lambda *given: seen.append(os.environ.get(ISA)) or load(*given)
-    )
-    assert open_engine(relative.made("openvino", "int8")).precision == "int8"
-    assert seen == [CAPS[0]]
-    assert f"{ISA}={CAPS[0]} is set" in log.messages[0]
-
-
-@pytest.mark.parametrize("ratio", [3.0, 0.5])
-def test_a_cap_that_comes_too_late_is_no_crash(relative, told, monkeypatch, ratio):
-    """oneDNN reads its limit once; this process has used OpenVINO, so setting it now would do nothing."""
-    log = told(replace(SAVED, ratio=ratio))
-    monkeypatch.setattr(probing, "_openvino_is_running", lambda: True)
-    with pytest.raises(PowerBertError, match=f"needs {ISA}={CAPS[0]} in the environment before Python"):
-        open_engine(relative.made("openvino", "int8"))
-    assert open_engine(relative.made("openvino"), precision="bf16").precision == "fp32"
-    assert len(log.messages) == 1
-    assert ISA not in os.environ
-
-
-def test_nothing_is_probed_for_fp32_nor_for_what_is_not_in_the_folder(relative, told, monkeypatch):
-    monkeypatch.setattr(registry, "probe", lambda *given: pytest.fail("probed"))
-    monkeypatch.setattr(probing, "processor", lambda: ("plain", "avx2 avx512f"))
-    monkeypatch.setattr(probing, "probe", lambda *given: pytest.fail("probed"))
-    for engine in ("onnx", "openvino"):
-        assert open_engine(relative.made(engine)).precision == "fp32"
-        with pytest.raises(PowerBertError, match="export the model again in int8"):
-            open_engine(relative.made(engine), precision="int8")
-
-
-def test_where_amx_is_claimed_the_first_openvino_engine_settles_the_cap(relative, told, monkeypatch):
-    """int8 may follow fp32 in the same process, and then it would be too late."""
-    monkeypatch.setattr(probing, "processor", lambda: ("pretender", "avx512f amx_tile amx_int8"))
-    monkeypatch.setattr(probing, "probe", lambda *given: SAVED)
-    assert open_engine(relative.made("openvino")).precision == "fp32"
-    assert os.environ[ISA] == CAPS[0]
 
 
 def test_openvino_at_work_is_noticed(relative):

@@ -11,7 +11,7 @@ from texts import tokenizer_for
 from torch.utils.data import DataLoader
 
 from powerbert.errors import DataError, PowerBertError
-from powerbert.text.batches import Collator, LengthGroupedSampler, collate, length_order, plan
+from powerbert.text.batches import Collator, LengthGroupedSampler, collate, length_order, plan_batches
 
 LENGTHS = st.lists(st.integers(1, 600), max_size=80)
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=9)
@@ -28,7 +28,7 @@ def row(words, **more):
 
 @given(LENGTHS, st.integers(1, 3000), st.none() | st.integers(1, 20))
 def test_every_input_is_in_one_batch_and_no_batch_is_over_budget(lengths, budget, most):
-    batches = plan(lengths, budget, most)
+    batches = plan_batches(lengths, budget, most)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
@@ -37,7 +37,7 @@ def test_every_input_is_in_one_batch_and_no_batch_is_over_budget(lengths, budget
 
 @given(LENGTHS, st.integers(1, 30_000))
 def test_large_batches_have_few_numbers_of_rows_and_still_half_of_what_the_budget_allows(lengths, budget):
-    batches, left = plan(lengths, budget), len(lengths)
+    batches, left = plan_batches(lengths, budget), len(lengths)
     for batch in batches:
         most = min(left, max(1, budget // lengths[batch[0]]))
         assert most / 2 < len(batch) <= most
@@ -47,7 +47,7 @@ def test_large_batches_have_few_numbers_of_rows_and_still_half_of_what_the_budge
 
 @given(LENGTHS)
 def test_batches_hold_neighbours_in_length(lengths):
-    ordered = [lengths[i] for batch in plan(lengths, 1000) for i in batch]
+    ordered = [lengths[i] for batch in plan_batches(lengths, 1000) for i in batch]
     assert ordered == sorted(lengths, reverse=True)
 
 
@@ -60,7 +60,7 @@ def test_evaluation_runs_from_long_to_short(lengths):
 @pytest.mark.parametrize(("budget", "most"), [(0, None), (-1, 2), (9, 0), (9, -1)])
 def test_a_batch_of_nothing_is_refused(budget, most):
     with pytest.raises(PowerBertError, match="at least one"):
-        plan([1, 2], budget, most)
+        plan_batches([1, 2], budget, most)
 
 
 # ---- collate -----------------------------------------------------------------------------

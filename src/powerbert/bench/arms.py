@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy
 import torch
@@ -15,12 +15,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from powerbert.engines.answers import tokenise_for
-from powerbert.engines.engine import Answer, Engine
+from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.export.graph import trace
+from powerbert.export.graph import trace_graph
 from powerbert.export.write import export
-from powerbert.modeling.apply import encoders_of, remove, retention_of, unpad, word_vectors
+from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
 from powerbert.modeling.limits import Batch, limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
@@ -31,8 +31,12 @@ STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-SCALING_TEXTS = 16
+SCALING_TEXTS = 4
 """Texts from which int8 takes its scales; speed does not depend on them."""
+TRACING, SCALING, OPENING = {False: 0.7, True: 3.0}, 0.7, 2.0
+"""Seconds for an estimate: to trace an encoder (with elimination: True), to scale one, to open a graph."""
+OF_STOCK = 0.5
+"""An arm's share of the time that stock transformers takes for texts one by one; for an estimate."""
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""
 
@@ -61,45 +65,32 @@ class Arm:
         return f"{self.engine} {self.precision} {self.feed} {self.batch} {self.model}"
 
 
-class Stock(Engine):
+class Stock(TorchEngine):
     """transformers' own forward pass with its fused attention, nothing of this project in it."""
 
     name = STOCK
-    precisions = ("fp32",)
-    precision = "fp32"
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.model, self.tokenizer = remove(model), tokenizer
-        self.limits, self.labels = limits_of(model, tokenizer), model.config.id2label
-        self.problem_type, self.retention, self.encoders = model.config.problem_type, None, encoders_of(model)
-
-    @classmethod
-    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
-        """Load a folder and take its elimination off."""
-        return cls(*load(folder))
-
-    @torch.inference_mode()
-    def answer(self, inputs: dict[str, Any], retained: bool) -> Answer:
-        """Run the model; it retains everything."""
-        logits = self.model(**{name: torch.from_numpy(rows) for name, rows in inputs.items()}).logits
-        return Answer(logits.numpy(), [()] * len(logits) if retained else None)
+        super().__init__(remove(model), tokenizer, unpadded=False, packed=False)
 
 
 class Workbench:
     """Engines of both models, opened once, and the batches of every feed."""
 
-    def __init__(self, folder: Path, work: Path, texts: Sequence[Text], max_length: int) -> None:
-        self.folder, self.work, self.texts = folder, work, list(texts)
+    def __init__(
+        self, folder: Path, work: Path, texts: Sequence[Text], max_length: int, threads: int | None = None
+    ) -> None:
+        self.work, self.texts, self.threads = work, list(texts), threads
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         self.programs: dict[bool, Any] = {}
         model, self.tokenizer = load(folder)
         self.retention = retention_of(model)
-        # To count on, not to time: the engines have their own copies, on packed weights.
+        # To count on and to copy: what is timed has a copy of its own, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, bool, int], int] = {}
         check_texts(self.texts)
-        stock = Stock(self.models[False], self.tokenizer)
-        self.max_length = min(max_length, stock.limits.longest)
+        self.max_length = min(max_length, limits_of(self.models[False], self.tokenizer).longest)
+        stock = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1))
         self.rows = tokenise_for(stock, self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
@@ -111,19 +102,29 @@ class Workbench:
         return self.engines[key]
 
     def _open(self, engine: str, precision: str, eliminated: bool, packed: bool) -> Engine:
+        model = copy.deepcopy(self.models[eliminated])
         if engine == STOCK:
-            return Stock.load(self.folder, precision, None)
-        model, tokenizer = load(self.folder)
-        if not eliminated:
-            remove(model)
+            return Stock(model, self.tokenizer)
         if engine == TorchEngine.name:
-            return TorchEngine(model, tokenizer, unpadded=packed)
+            return TorchEngine(model, self.tokenizer, unpadded=packed)
         target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
         if eliminated not in self.programs:  # tracing is what takes long
-            self.programs[eliminated] = trace(model, limits_of(model, tokenizer))
+            self.programs[eliminated] = trace_graph(model, limits_of(model, self.tokenizer))
         program, texts = self.programs[eliminated], self.texts[:SCALING_TEXTS]
-        export(model, tokenizer, target, engine, precision, calibration=texts, program=program)
-        return ENGINES[engine].load(target, precision, None)  # as asked, even where it is slower
+        export(model, self.tokenizer, target, engine, precision, calibration=texts, program=program)
+        return ENGINES[engine].load(target, precision, self.threads)  # as asked, even where it is slower
+
+    def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
+        """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""
+        graphs = {(arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED}
+        encoders = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1)).encoders
+        per_encoder = sum(TRACING[eliminated] for eliminated in {graph[2] for graph in graphs})
+        per_encoder += SCALING * sum(graph[:2] == ("openvino", "int8") for graph in graphs)
+        few = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4)
+        run = few.run(Arm("full", "dynamic", STOCK, "fp32", 1))
+        run()
+        each = OF_STOCK * sum(run()) / 4 * len(self.texts)
+        return encoders * per_encoder + OPENING * len(graphs) + (rounds + 1) * each * len(arms)
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:
         """A function that answers all texts once and returns the seconds of each batch."""

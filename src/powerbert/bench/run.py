@@ -13,8 +13,7 @@ from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
 from powerbert.bench.headline import headline
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import Watch, extra_megabytes, machine
-from powerbert.machine.measure import Rounds, Timing, interleave, p95
-from powerbert.machine.peak import peaks
+from powerbert.machine.measure import Rounds, Timing, interleave, p95, peaks
 
 
 def choose_arms(

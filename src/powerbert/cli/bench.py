@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.curves import curves, paper_protocol
 from powerbert.bench.run import choose_arms, measure_arms
@@ -16,6 +18,7 @@ from powerbert.cli.groups import BenchFlags, Columns
 from powerbert.cli.output import note, progress, show, working, write_bytes, write_json
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
+from powerbert.machine.describe import choose_threads, duration
 from powerbert.machine.verdicts import hold_isa, probe
 from powerbert.report.pictures import bench_picture
 from powerbert.report.tables import arms_table, efficiency_table, headline_table
@@ -32,8 +35,11 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
     """Measure elimination against the best that the machine does without it."""
     folder, feeds, engines = existing_folder(asked.model), _feeds(asked), _engines(asked)
     texts = _texts(asked, columns)
+    threads, why = choose_threads()
+    torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as temporary:
-        workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO)
+        with working("loading the model"):
+            workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO, threads)
         if asked.paper and workbench.retention is None:
             raise PowerBertError(
                 "--paper compares with a model that eliminates",
@@ -41,7 +47,10 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
                 remedy="give the folder of a search or a re-training",
             )
         arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
-        figures = _measure(asked, workbench, arms, engines)
+        rounds = asked.rounds or (5 if asked.thorough else 3)
+        takes = duration(workbench.estimate(arms, rounds))
+        note(f"{len(arms)} arms on {threads} thread{'s' * (threads > 1)} ({why}): about {takes} in all, if it is quiet")
+        figures = _measure(asked, workbench, arms, engines, rounds)
     if asked.shows:
         show(headline_table(figures))
         if asked.curves and workbench.retention is not None:
@@ -56,13 +65,12 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
 
 
 def _measure(
-    asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]]
+    asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]], rounds: int
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
     graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED}
-    for arm in progress(graphs.values(), what=f"exporting {len(graphs)} graphs"):
+    for arm in progress(graphs.values()):
         workbench.engine(arm)
-    rounds = asked.rounds or (5 if asked.thorough else 3)
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
     figures = measure_arms(workbench, arms, rounds, partial(progress, what=what), memory=asked.thorough)
     if asked.shows:

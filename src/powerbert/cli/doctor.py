@@ -10,9 +10,8 @@ import torch
 
 from powerbert.cli.groups import Figures
 from powerbert.cli.output import note, show, working, write_json
-from powerbert.machine.describe import Watch, machine
-from powerbert.machine.peak import peaks
-from powerbert.machine.threads import choose_threads
+from powerbert.machine.describe import Watch, choose_threads, machine
+from powerbert.machine.measure import peaks
 from powerbert.machine.verdicts import ISA, PAIRS, Verdict, examine, fastest, hold_isa, remember
 from powerbert.report.tables import choice_lines, engines_table, machine_table
 

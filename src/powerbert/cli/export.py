@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -10,15 +11,15 @@ from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.groups import CALIBRATION, Columns, ExportFlags, asked_retention
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.engines.answers import answer
+from powerbert.engines.auto import AGREEMENT, AutoEngine, choose_target
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export.compare import Comparison
 from powerbert.export.exported import check_exportable
-from powerbert.export.write import check_target as check_engine
+from powerbert.export.write import check_engine, needs_scales
 from powerbert.export.write import export as write
-from powerbert.export.write import needs_scales
 from powerbert.modeling.apply import apply
 from powerbert.modeling.storage import load
 from powerbert.report.tables import comparison_table
@@ -29,15 +30,14 @@ from powerbert.tasks.task import Split, Task
 from powerbert.text.tokenise import Text
 from powerbert.training.data import answers
 
-AGREEMENT = 0.99
-"""Share of the texts that should keep their label; a smaller one gets a warning."""
-
 
 def export(asked: ExportFlags, columns: Columns) -> None:
     """Write a classifier for another engine, and compare its answers."""
-    check_engine(asked.to, asked.precision)
     check_exportable(asked.output)
-    scales = needs_scales(asked.to, asked.precision)
+    to, precision, auto = asked.to, asked.precision or "fp32", asked.to == AutoEngine.name
+    if not auto:
+        check_engine(to, precision)
+    scales = asked.precision in (None, "int8") if auto else needs_scales(to, precision)
     if asked.calibration is not None and not (scales and asked.data):
         raise PowerBertError(
             "--calibration is for int8 in OpenVINO, beside --data",
@@ -57,8 +57,13 @@ def export(asked: ExportFlags, columns: Columns) -> None:
     known, unseen = texts[:used], texts[used:]
     if asked.calibration is not None and task is not None:
         known = _calibration(asked.calibration, task)
-    with working(f"exporting to {asked.to}, {asked.precision}"):
-        write(model, tokenizer, asked.output, asked.to, asked.precision, calibration=known)
+    if auto:
+        with working("trying every engine that is installed"):
+            to, precision, why = choose_target(model, tokenizer, asked.precision, known, unseen)
+        note(why)
+    with working(f"exporting to {to}, {precision}"):
+        write(model, tokenizer, asked.output, to, precision, calibration=known)
+    asked = replace(asked, to=to, precision=precision)
     note(f"wrote {asked.output}")
     figures: dict[str, Any] = {"folder": asked.output, "engine": asked.to, "precision": asked.precision}
     if unseen and rows is not None and task is not None:

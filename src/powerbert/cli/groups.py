@@ -12,6 +12,7 @@ from powerbert.cli.flags import ARGUMENT
 from powerbert.cli.output import STANDARD_OUTPUT, check_target
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.task import check_max_length
 
 CALIBRATION = 256
 """Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
@@ -55,6 +56,9 @@ class Columns:
         "NAME",
     ] = None
     max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
+
+    def __post_init__(self) -> None:
+        check_max_length(self.max_length)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +197,13 @@ class ExportFlags(Figures):
     """What is exported, and to what."""
 
     model: Annotated[str, "Model folder.", "FOLDER"]
-    to: Annotated[str, "onnx or openvino.", "ENGINE"]
+    to: Annotated[str, "onnx, openvino, or auto: whichever is the fastest here.", "ENGINE"]
     output: Annotated[str, "Folder for the exported model.", "FOLDER"]
-    precision: Annotated[str, "fp32, int8 or, with openvino, bf16.", "NAME"] = "fp32"
+    precision: Annotated[
+        str | None,
+        "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data.",
+        "NAME",
+    ] = None
     data: Annotated[
         str | None,
         "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "

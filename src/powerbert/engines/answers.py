@@ -10,10 +10,10 @@ import numpy
 from numpy.typing import NDArray
 
 from powerbert.engines.engine import Engine
-from powerbert.text.batches import BUDGET, collate, plan
+from powerbert.text.batches import BUDGET, collate, plan_batches
 from powerbert.text.tokenise import Text, Tokenised, check_texts, tokenise
 
-WINDOW = 2048
+MOST_HELD = 2048
 """Texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size."""
 FIRST = 32
 """Texts of a stream's first window, so that its first answers come soon."""
@@ -43,7 +43,7 @@ def answer_rows(
     logits: list[Logits] = [numpy.empty(0, numpy.float32)] * len(rows)
     # Looking PAD up takes as long as collating, and one row alone has none.
     pad = engine.tokenizer.pad_token_id if len(rows) > 1 else 0
-    for batch in plan([len(row["input_ids"]) for row in rows], budget, most):
+    for batch in plan_batches([len(row["input_ids"]) for row in rows], budget, most):
         found = engine.run(collate([rows[i] for i in batch], pad)).logits
         for i, row in zip(batch, found, strict=True):
             logits[i] = row
@@ -51,7 +51,7 @@ def answer_rows(
     return logits
 
 
-def answer(engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = WINDOW) -> Iterator[Logits]:
+def answer(engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, window: int = MOST_HELD) -> Iterator[Logits]:
     """Logits (labels,) of each text, in the order of the texts, which may be a stream of any size."""
     read = 0
     for held in windows(texts, window):
@@ -60,7 +60,7 @@ def answer(engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, windo
         yield from answer_rows(engine, tokenise_for(engine, held).rows, budget=budget)
 
 
-def windows(stream: Iterable[Item], most: int = WINDOW, first: int | None = None) -> Iterator[list[Item]]:
+def windows(stream: Iterable[Item], most: int = MOST_HELD, first: int | None = None) -> Iterator[list[Item]]:
     """A stream in lists, the first of `first` items and each further one twice as long, up to `most`.
 
     An error of the stream is raised after the items before it have been given.

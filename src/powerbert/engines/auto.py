@@ -25,26 +25,31 @@ import torch
 from transformers import PreTrainedTokenizerBase
 from typing_extensions import override
 
-from powerbert.engines.engine import Answer, Engine, Retained
-from powerbert.engines.onnx_engine import OnnxEngine
+from powerbert.engines.answers import answer
+from powerbert.engines.engine import Answer, Engine
+from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.open import open_engine
-from powerbert.engines.openvino_engine import OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError, PowerBertError, require
-from powerbert.export.exported import read_exported
-from powerbert.export.graph import trace
-from powerbert.export.write import export
+from powerbert.export.exported import PRECISIONS
+from powerbert.export.graph import trace_graph
+from powerbert.export.write import export, needs_scales
+from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.measure import interleave
 from powerbert.modeling.apply import remove
 from powerbert.modeling.limits import Limits, check_classifier, eliminates, limits_of
 from powerbert.modeling.storage import load
+from powerbert.modeling.trace import Retained
 from powerbert.text.batches import Integers
+from powerbert.text.tokenise import Text
 
 CALIBRATED = (8, 16, 32, 64, 128, 512)
 """Word-vectors of a calibration input, as far as the model reads."""
 SMALL_BATCH, MOST_WORDS = 4, 256
 """A small batch: so many rows, and so many word-vectors at most."""
 CALIBRATION_ROUNDS = 2
+AGREEMENT = 0.99
+"""Share of the texts that should keep their label in a lower precision."""
 PAYS = 0.95
 """Elimination must stay under this share of the full model's time; what is nearer is noise."""
 
@@ -90,13 +95,12 @@ class AutoEngine(Engine):
         self.eliminated = None if choice.crossover is None else arms.eliminated
         reader = arms.eliminated or arms.full  # with counts it reads N words, whoever answers
         self.tokenizer, self.labels, self.limits = reader.tokenizer, reader.labels, reader.limits
-        self.problem_type, self.retention = reader.problem_type, reader.retention
-        self.encoders = reader.encoders
+        self.problem_type, self.retention, self.encoders = reader.problem_type, reader.retention, reader.encoders
 
     @classmethod
     @override
-    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
-        model, tokenizer = load(folder)
+    def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
+        model, tokenizer = load(folder, manifest=manifest)
         if threads is not None:
             torch.set_num_threads(threads)
         arms = open_arms(model, tokenizer, threads)
@@ -124,16 +128,13 @@ class AutoEngine(Engine):
 
 def open_auto(folder: Path, precision: str | None = None) -> Engine:
     """Open a saved folder in the fastest engine, and an exported one in its own: a graph holds one arm."""
-    exported = read_exported(folder)
-    if exported is not None:
-        return open_engine(folder, exported.engine, precision)
+    manifest = read_manifest(folder)
+    if manifest.export is not None:
+        return open_engine(folder, None, precision, manifest=manifest)
     if precision not in (None, *AutoEngine.precisions):
-        raise PowerBertError(
-            "engine auto compares engines in fp32",
-            got=precision,
-            remedy="export the model in this precision, and open what was exported",
-        )
-    return AutoEngine.load(folder, precision, None)
+        remedy = "export the model in this precision, and open what was exported"
+        raise PowerBertError("engine auto compares engines in fp32", got=precision, remedy=remedy)
+    return AutoEngine.load(folder, precision, None, manifest)
 
 
 def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | None = None) -> dict[str, Arms]:
@@ -148,7 +149,7 @@ def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | Non
     ):
         require("onnx", OnnxEngine.name)
         logger.info("tracing the model to measure it in other engines")
-        programs = [trace(each, limits_of(each, tokenizer)) for each in models]
+        programs = [trace_graph(each, limits_of(each, tokenizer)) for each in models]
         for name in (OnnxEngine.name, OpenVinoEngine.name):
             with _left_out(f"engine {name}"):
                 opened = []
@@ -181,7 +182,41 @@ def _left_out(what: str) -> Iterator[None]:
         logger.warning("%s is left out: %s", what, " ".join(f"{type(error).__name__}: {error}".split()))
 
 
-# ---- calibration and choice --------------------------------------------------------------
+def choose_target(
+    model: Any, tokenizer: PreTrainedTokenizerBase, precision: str | None, known: Sequence[Text], unseen: Sequence[Text]
+) -> tuple[str, str, str]:
+    """The engine and precision in which this model is the fastest here, and why in one line: each is tried.
+
+    precision: the only one, if it is given. Else a lower one than fp32 joins if it gives `AGREEMENT` of the
+        `unseen` texts the label of torch; `known` are those from which int8 in OpenVINO takes its scales.
+    """
+    asked = [(to, each) for to, all_of in PRECISIONS.items() for each in all_of if precision in (None, each)]
+    if not asked:
+        raise PowerBertError("unknown precision", got=precision, rule="fp32, int8 or bf16")
+    arms, program = {}, trace_graph(model, limits_of(model, tokenizer))
+    with TorchEngine(model, tokenizer) as torch_engine:
+        labels = [row.argmax() for row in answer(torch_engine, unseen)]
+    with TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home:
+        for to, each in asked:
+            if (precision is None and each != "fp32" and not labels) or (needs_scales(to, each) and not known):
+                continue  # nothing to judge it by, or to make it from
+            with _left_out(f"{to} in {each}"):
+                export(model, tokenizer, Path(home, f"{to}-{each}"), to, each, calibration=known, program=program)
+                opened = open_engine(Path(home, f"{to}-{each}"), to, each)
+                same = [row.argmax() == label for row, label in zip(answer(opened, unseen), labels, strict=True)]
+                if opened.precision != each or (precision is None and sum(same) < AGREEMENT * len(same)):
+                    logger.info("%s in %s is left out: slower than fp32, or other labels", to, each)
+                    continue
+                arms[f"{to} {each}"] = Arms(opened, None)
+        if not arms:
+            remedy = 'pip install "powerbert[onnx,openvino]", or see powerbert doctor'
+            raise PowerBertError("no engine runs this model here", got=precision, remedy=remedy)
+        timings = calibrate(arms)
+    spent = {name: 1e3 * sum(timing.seconds for timing in timings if timing.engine == name) for name in arms}
+    chosen = choose(timings).engine
+    why = ", ".join(f"{name} {spent[name]:,.0f} ms" for name in sorted(spent, key=lambda name: spent[name]))
+    to, _, each = chosen.partition(" ")
+    return to, each, f"{chosen} is the fastest here, for the same batches: {why}"
 
 
 def calibrate(arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.perf_counter) -> tuple[ArmTiming, ...]:

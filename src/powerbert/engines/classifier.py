@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from powerbert.engines.answers import FIRST, WINDOW, answer_rows, tokenise_for, windows
+from powerbert.engines.answers import FIRST, MOST_HELD, answer_rows, tokenise_for, windows
 from powerbert.engines.auto import AutoEngine, Choice, open_auto
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES, open_engine
@@ -82,7 +82,7 @@ class Classifier:
         texts = (_text(item, number) for number, item in enumerate(given))
         total = len(given) if isinstance(given, Sequence) else None
         with tqdm(total=total, unit=" texts", disable=not progress) as bar:
-            for held in windows(texts, WINDOW, None if listed else FIRST):
+            for held in windows(texts, MOST_HELD, None if listed else FIRST):
                 made = tokenise_for(self.engine, held)
                 self._warn(held, made.cut, read)
                 read += len(held)

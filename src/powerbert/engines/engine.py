@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from powerbert.folders.manifest import Manifest
 from powerbert.modeling.limits import Batch, Limits, check_batch
+from powerbert.modeling.trace import Retained
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
-
-Retained = list[tuple[tuple[int, ...], ...]]
-"""For each input and each encoder, ascending positions in the caller's layout."""
 
 
 class Answer(NamedTuple):
@@ -49,8 +48,11 @@ class Engine(ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
-        """Load a folder; without a precision the folder's own, without threads the engine's default."""
+    def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
+        """Load a folder; without a precision the folder's own, without threads the engine's default.
+
+        manifest: what `read_manifest` gave for this folder, where the caller has read it: every file is hashed for it.
+        """
 
     @abstractmethod
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
@@ -63,8 +65,3 @@ class Engine(ABC):
             when the head reads nothing else; a model that eliminates nothing has no entries.
         """
         return self.answer(check_batch(batch, self.limits), retained)
-
-
-def retained_of(outputs: Mapping[str, Integers], inputs: int) -> Retained:
-    """Read the outputs of a graph, one per encoder in their order, -1 behind the positions of an input."""
-    return [tuple(tuple(rows[i][rows[i] >= 0].tolist()) for rows in outputs.values()) for i in range(inputs)]

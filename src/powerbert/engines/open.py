@@ -6,11 +6,11 @@ import logging
 from pathlib import Path
 
 from powerbert.engines.engine import Engine
-from powerbert.engines.onnx_engine import OnnxEngine
-from powerbert.engines.openvino_engine import OpenVinoEngine
+from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export.exported import Exported, read_exported
+from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)}
@@ -19,16 +19,24 @@ logger = logging.getLogger(__name__)
 
 
 def open_engine(
-    folder: str | Path, engine: str | None = None, precision: str | None = None, *, threads: int | None = None
+    folder: str | Path,
+    engine: str | None = None,
+    precision: str | None = None,
+    *,
+    threads: int | None = None,
+    manifest: Manifest | None = None,
 ) -> Engine:
     """Load a saved or exported folder; by default with the engine and precision that it was made for.
 
     Every engine of the project is opened here, so that a precision which this machine only claims to
     have is found out before it is used. bf16 that crashes or is slower than fp32 is replaced by fp32,
-    with a warning; int8 that crashes is refused. `Engine.precision` tells what it came to.
+    with a warning; int8 that crashes is refused. `Engine.precision` tells which one it is.
+
+    manifest: what `read_manifest` gave for this folder, where the caller has read it: every file is hashed for it.
     """
     folder = Path(folder)
-    exported = None if engine == TorchEngine.name else read_exported(folder)
+    manifest = manifest or read_manifest(folder)
+    exported = None if engine == TorchEngine.name else read_exported(folder, manifest)
     if engine is None:
         engine = TorchEngine.name if exported is None else exported.engine
     if not isinstance(engine, str) or engine not in ENGINES:
@@ -38,7 +46,7 @@ def open_engine(
         raise PowerBertError(f"unknown precision of {engine}", got=precision, rule="one of " + ", ".join(known))
     if exported is not None and exported.engine == engine and exported.precision in known:
         precision = _sound(exported, precision or exported.precision)
-    return ENGINES[engine].load(folder, precision, threads)
+    return ENGINES[engine].load(folder, precision, threads, manifest)
 
 
 def _sound(exported: Exported, precision: str) -> str:

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.engines.engine import Answer, Engine, Retained
+from powerbert.engines.engine import Answer, Engine
+from powerbert.folders.manifest import Manifest
 from powerbert.modeling.apply import base_of, encoders_of, retention_of, unpad
 from powerbert.modeling.limits import CHOICE, SEQUENCE, check_classifier, eliminates, limits_of
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
+from powerbert.modeling.trace import by_input
 from powerbert.text.batches import Integers
 
 
@@ -51,9 +53,9 @@ class TorchEngine(Engine):
             vars(module).update(attributes)
 
     @classmethod
-    def load(cls, folder: Path, precision: str | None, threads: int | None) -> Self:
+    def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
         """Load what `powerbert.save` wrote, or a plain transformers folder."""
-        model, tokenizer = load(folder)
+        model, tokenizer = load(folder, manifest=manifest)
         if threads is not None:
             torch.set_num_threads(threads)
         return cls(model, tokenizer)
@@ -66,14 +68,7 @@ class TorchEngine(Engine):
         if type(self.model).__name__.endswith(CHOICE):
             given = {name: rows[:, None] for name, rows in batch.items()}
         logits = self.model(**given).logits.float().numpy(force=True)
-        return Answer(np.asarray(logits), self._retained(batch) if retained else None)
-
-    def _retained(self, batch: dict[str, torch.Tensor]) -> Retained:
-        inputs = len(batch["input_ids"])
-        if not eliminates(self.model):
-            return [()] * inputs
-        per_encoder = [
-            [tuple(row[:length]) for row, length in zip(places.tolist(), lengths.tolist(), strict=True)]
-            for places, lengths in base_of(self.model)(**batch, output_retained=True).retained
-        ]
-        return [tuple(encoder[i] for encoder in per_encoder) for i in range(inputs)]
+        if not retained:
+            return Answer(np.asarray(logits), None)
+        places = base_of(self.model)(**batch, output_retained=True).retained if eliminates(self.model) else ()
+        return Answer(np.asarray(logits), by_input(places, len(logits)))

@@ -6,7 +6,7 @@ its entry `export` says which engine runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from transformers import AutoConfig, PreTrainedTokenizerBase
 from powerbert.errors import ModelFolderError, one_line
 from powerbert.folders.atomic import write_folder
 from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
-from powerbert.folders.safe import read_config, read_tokenizer, silenced
+from powerbert.folders.safe import read_config, silenced
 from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits
 from powerbert.modeling.storage import elimination_in, elimination_to_json
@@ -37,19 +37,6 @@ class Exported(NamedTuple):
     problem_type: str | None
     retention: RetentionConfiguration | None
     encoders: int
-
-    def in_precision(self, folder: Path, asked: str | None, interchangeable: tuple[str, ...] = ()) -> Exported:
-        """Run it in the precision asked for, if that can be had from the files in the folder."""
-        if asked in (None, self.precision):
-            return self
-        if asked in interchangeable and self.precision in interchangeable:
-            return self._replace(precision=asked)
-        raise ModelFolderError(
-            f"{folder} was exported in another precision",
-            got=self.precision,
-            rule=f"asked for {asked}",
-            remedy=f"{EXPORT_AGAIN} in {asked}",
-        )
 
 
 def write_exported(
@@ -119,44 +106,3 @@ def _configured(folder: Path) -> tuple[str | None, int]:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     # ALBERT may run several layers where its configuration counts one.
     return config.problem_type, config.num_hidden_layers * getattr(config, "inner_group_num", 1)
-
-
-def read_for(
-    folder: Path, engine: str, precisions: Collection[str], graph: str
-) -> tuple[Exported, PreTrainedTokenizerBase]:
-    """Read a folder that was exported to this engine and holds the file `graph`."""
-    exported = read_exported(folder)
-    if exported is None:
-        raise ModelFolderError(
-            f"{folder} is not an exported model",
-            rule=f"the engine {engine} runs what was exported to it",
-            remedy=f"powerbert export --model {folder} --to {engine} --output OUT",
-        )
-    if exported.engine != engine:
-        raise ModelFolderError(
-            f"{folder} was exported to another engine",
-            got=exported.engine,
-            rule=f"asked for {engine}",
-            remedy=f"use engine {exported.engine}, or {EXPORT_AGAIN}",
-        )
-    if exported.precision not in precisions:
-        raise ModelFolderError(
-            f"{folder / MANIFEST} has an unknown precision",
-            got=exported.precision,
-            rule="one of " + ", ".join(precisions),
-            remedy=EXPORT_AGAIN,
-        )
-    if not (folder / graph).is_file():
-        raise ModelFolderError(f"{folder / graph} is missing", remedy=EXPORT_AGAIN)
-    return exported, read_tokenizer(folder)
-
-
-def check_graph(folder: Path, found: set[str], limits: Limits) -> None:
-    """Compare the inputs of a loaded graph with those that the folder names."""
-    if found != set(limits.inputs):
-        raise ModelFolderError(
-            f"the graph in {folder} reads other inputs than {MANIFEST} says",
-            got=sorted(found),
-            rule=f"{sorted(limits.inputs)}",
-            remedy=EXPORT_AGAIN,
-        )

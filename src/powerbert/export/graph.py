@@ -21,7 +21,7 @@ from powerbert.folders.safe import silenced
 from powerbert.modeling.apply import base_of, elimination_of
 from powerbert.modeling.limits import Limits, eliminates
 
-LOGITS, RETAINED = "logits", "retained_{}"
+LOGITS, _RETAINED = "logits", "retained_{}"
 """Outputs: (batch, labels), and for encoder j (batch, width) positions, -1 behind those of an input."""
 
 
@@ -46,7 +46,7 @@ class Graph(nn.Module):
         return logits, *retained
 
 
-def trace(model: Any, limits: Limits) -> Any:
+def trace_graph(model: Any, limits: Limits) -> Any:
     """Trace a classifier to a torch.onnx.ONNXProgram."""
     require("onnxscript", "onnx")
     model.eval()
@@ -75,7 +75,7 @@ def outputs_of(model: Any) -> list[str]:
     """Names of the outputs of the graph: logits, then the retained positions of each encoder."""
     elimination = elimination_of(model)
     encoders = len(elimination.retention) if elimination is not None and eliminates(model) else 0
-    return [LOGITS, *(RETAINED.format(j) for j in range(1, encoders + 1))]
+    return [LOGITS, *(_RETAINED.format(j) for j in range(1, encoders + 1))]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from powerbert.errors import PowerBertError, UnsupportedModelError, require
 from powerbert.export.exported import GRAPHS, PRECISIONS, Exported, check_exportable, write_exported
-from powerbert.export.graph import trace
+from powerbert.export.graph import trace_graph
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.machine.verdicts import prepare_openvino
 from powerbert.modeling.apply import encoders_of, retention_of
@@ -43,9 +43,9 @@ def export(
     precision: "fp32", "int8" or, for OpenVINO, "bf16".
     calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
         from them. Some hundreds are plenty. ONNX Runtime needs none: each word-vector has its own scale.
-    program: what `graph.trace` gave for this very model, if it is exported more than once.
+    program: what `trace_graph` gave for this very model, if it is exported more than once.
     """
-    check_target(to, precision)
+    check_engine(to, precision)
     check_exportable(folder)
     check_classifier(model)
     _check_weights(model)
@@ -63,7 +63,7 @@ def export(
     about = Exported(to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model))
 
     def write_graph(target: Path) -> None:
-        traced = trace(model, limits) if program is None else program
+        traced = trace_graph(model, limits) if program is None else program
         if to == "onnx":
             _write_onnx(traced, target / GRAPHS["onnx"], precision)
         else:
@@ -78,7 +78,7 @@ def needs_scales(to: str, precision: str) -> bool:
     return (to, precision) == ("openvino", "int8")
 
 
-def check_target(to: str, precision: str) -> None:
+def check_engine(to: str, precision: str) -> None:
     """Refuse an engine that nothing is exported to, and a precision that it does not have."""
     if not isinstance(to, str) or to not in PRECISIONS:
         raise PowerBertError("a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS))

@@ -1,7 +1,12 @@
-"""What a measurement ran on, how much memory it took, and whether it had the machine to itself."""
+"""What a measurement ran on, how much memory it took, whether it had the machine to itself, and on how many threads.
+
+OpenMP threads spin while they wait for one another. Beside a process that is busy, two of them on two cores
+took 2.4 s for a training step that one alone did in 1.3 s: a core that is shared is worse than none.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -14,10 +19,15 @@ from typing import Any
 
 import psutil
 
-ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
-PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
-OTHERS = 0.1
+from powerbert.errors import PowerBertError
+
+_ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+_PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
+_OTHERS = 0.1
 """Share of the machine that others may use before a measurement is called disturbed."""
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+SILENCE = 0.25
+"""Seconds for which this process is silent, to hear how many cores others use."""
 
 
 def machine() -> dict[str, Any]:
@@ -26,11 +36,11 @@ def machine() -> dict[str, Any]:
     return {
         "processor": name,
         "cores": psutil.cpu_count(),
-        "isa": [isa for isa in ISA if isa in flags.split()],
+        "isa": [isa for isa in _ISA if isa in flags.split()],
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": versions(PACKAGES),
+        "versions": versions(_PACKAGES),
         "onednn_max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA"),
     }
 
@@ -69,7 +79,7 @@ class Watch:
     def warning(self) -> str | None:
         """One line if the machine was busy, else None."""
         others = self.others()
-        if others <= OTHERS:
+        if others <= _OTHERS:
             return None
         return f"other processes used {100 * others:.0f} % of the machine: measure again when it is quiet"
 
@@ -107,3 +117,48 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def choose_threads(asked: int | None = None) -> tuple[int, str]:
+    """The number of threads, and why: what was asked for, else the environment's, else the free cores."""
+    if asked is not None:
+        if type(asked) is not int or asked < 1:
+            raise PowerBertError("--threads is out of range", got=asked, rule="a whole number from 1")
+        return asked, "as asked"
+    for name in VARIABLES:
+        value = os.environ.get(name, "").split(",")[0].strip()
+        if value.isdigit() and int(value) > 0:
+            return int(value), f"{name}={value}"
+    own, others = own_cores(), busy_cores()
+    if others:
+        return max(1, own - others), f"of {own} cores others use {others}"
+    return own, f"{own} free core{'' if own == 1 else 's'}"
+
+
+def own_cores() -> int:
+    """Cores that this process may use: its affinity, within the quota of its control group."""
+    try:
+        cores = len(psutil.Process().cpu_affinity())
+    except (AttributeError, psutil.Error):  # no such thing on macOS
+        cores = psutil.cpu_count() or 1
+    quota = _quota()
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def busy_cores() -> int:
+    """Cores that others keep busy at the moment, rounded."""
+    watch = Watch()
+    time.sleep(SILENCE)
+    return round(watch.others() * (psutil.cpu_count() or 1))
+
+
+def _quota(folder: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """Cores that a container may use; None if there is no limit."""
+    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((folder / file).read_text() for file in files).split()
+            if int(quota) > 0 and int(period) > 0:
+                return int(quota) / int(period)
+        except (OSError, ValueError):  # "max" is no limit
+            continue
+    return None

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS, INNER, OUTER = 256, 768, 3072
+ROWS, HIDDEN, INTERMEDIATE = 256, 768, 3072
 ROUNDS = 25
 WRONG = {"fp32": 1e-3, "bf16": 0.03, "int8": 0.03}
 """Relative error from which numbers are not those of the precision, but of a broken product."""
@@ -31,7 +31,7 @@ Product = Callable[[], Any]
 """One call gives rows (256, 768) times weights (768, 3072), as an array or a tensor."""
 
 
-def main(engine: str, precision: str) -> None:
+def show_speed(engine: str, precision: str) -> None:
     """Print GFLOP/s per core of the precision, and of fp32 in the same engine measured in turn, as JSON."""
     _leave_no_core()
     rows, weights = numbers()
@@ -45,7 +45,7 @@ def main(engine: str, precision: str) -> None:
             product()
             if round >= 2:  # the first calls pack weights
                 seconds[name].append(time.process_time() - start)
-    flop = 2 * ROWS * INNER * OUTER * (3 if (engine, precision) == TRAINING else 1)
+    flop = 2 * ROWS * HIDDEN * INTERMEDIATE * (3 if (engine, precision) == TRAINING else 1)
     rates = {name: flop / statistics.median(found) / 1e9 for name, found in seconds.items()}
     print(json.dumps({"gflops": rates[precision], "fp32_gflops": rates["fp32"]}))  # noqa: T201
 
@@ -53,7 +53,7 @@ def main(engine: str, precision: str) -> None:
 def numbers() -> tuple[Floats, Floats]:
     """Rows and weights in which every number of the range is as frequent: sums that saturate are found."""
     random = np.random.default_rng(0)
-    rows, weights = random.uniform(-1, 1, (ROWS, INNER)), random.uniform(-1, 1, (INNER, OUTER))
+    rows, weights = random.uniform(-1, 1, (ROWS, HIDDEN)), random.uniform(-1, 1, (HIDDEN, INTERMEDIATE))
     return rows.astype(np.float32), weights.astype(np.float32)
 
 
@@ -97,7 +97,7 @@ def _onnx_fp32(rows: Floats, weights: Floats) -> Product:
 def _onnx_int8(rows: Floats, weights: Floats) -> Product:
     """By the operators, and with the scales, that an export in int8 has."""
     signs = np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
-    scale = np.add.reduceat(signs, range(0, INNER, 2), axis=1).max(axis=(0, 1)) / 127
+    scale = np.add.reduceat(signs, range(0, HIDDEN, 2), axis=1).max(axis=(0, 1)) / 127
     constants = {
         "step": np.float32(np.abs(rows).max() / 127),
         "middle": np.uint8(128),
@@ -119,8 +119,8 @@ def _onnx(nodes: list[tuple[str, str, list[str], str]], constants: dict[str, Any
     graph = helper.make_graph(
         [helper.make_node(name, given, [out], domain=domain) for name, domain, given, out in nodes],
         "layer",
-        [helper.make_tensor_value_info("rows", kind, [None, INNER])],
-        [helper.make_tensor_value_info("out", kind, [None, OUTER])],
+        [helper.make_tensor_value_info("rows", kind, [None, HIDDEN])],
+        [helper.make_tensor_value_info("out", kind, [None, INTERMEDIATE])],
         [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     # Versions that every runtime of the last years reads, whatever this onnx writes by itself.
@@ -141,7 +141,7 @@ def _openvino(precision: str) -> Callable[[Floats, Floats], Product]:
     def build(rows: Floats, weights: Floats) -> Product:
         openvino: Any = import_module("openvino")
         ops: Any = import_module("openvino.opset13")
-        given = ops.parameter([-1, INNER], np.float32, name="rows")
+        given = ops.parameter([-1, HIDDEN], np.float32, name="rows")
         left, right = given, ops.constant(weights)
         if precision == "int8":
             left = _quantised(ops, left, rows, 256)
@@ -192,4 +192,4 @@ def _leave_no_core() -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    show_speed(*sys.argv[1:])

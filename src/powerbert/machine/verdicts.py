@@ -11,27 +11,29 @@ import json
 import logging
 import math
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from platformdirs import user_cache_path
 
-from powerbert.errors import install
 from powerbert.folders.atomic import write_file
-from powerbert.machine.child import Outcome, attempt
 from powerbert.machine.describe import processor, versions
 from powerbert.machine.probes import PRODUCTS, TRAINING
 
 PAIRS = tuple(PRODUCTS)
 """Every engine and precision that can be probed."""
 PROGRAM = Path(__file__).with_name("probes.py")
-PACKAGES = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
+NEEDED = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
 """What a child imports; an engine is also the name of the extra that brings it."""
+PATIENCE = 120.0
+"""Seconds that a child may take."""
 
 WORKS, CAPPED, CRASHES, MISSING = "works", "works under an ISA cap", "crashes", "missing"
 ISA = "ONEDNN_MAX_CPU_ISA"
@@ -73,22 +75,53 @@ class Verdict:
 
 def probe(engine: str, precision: str) -> Verdict:
     """What is known about an engine in a precision here; found out now, in some seconds, if nothing is."""
-    key = (_key(), f"{engine} {precision}")
-    if key not in _known:
-        stored = _read_cache().get(key[0], {}).get(key[1])
-        found = None if stored is None else _from_json(engine, precision, stored)
+    key, name = _key(), f"{engine} {precision}"
+    if (key, name) not in _known:
+        found = _from_json(engine, precision, _read_cache().get(key, {}).get(name))
         if found is None:
-            found = examine(engine, precision)
-            remember([found])
-        _known[key] = found
-    return _known[key]
+            remember([examine(engine, precision)])
+        else:
+            _known[key, name] = found
+    return _known[key, name]
+
+
+class Outcome(NamedTuple):
+    """How a child process ended."""
+
+    code: int | None
+    """Its exit code; the number of a signal below 0, None for a child that ran out of patience."""
+    how: str = ""
+    """One line for a person."""
+    output: str = ""
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it, such as that of an illegal instruction."""
+        return self.code is not None and self.code < 0
+
+
+def attempt(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Outcome:
+    """Run this Python with arguments, and variables beside the inherited ones; a crash stays in the child."""
+    command, variables = [sys.executable, *arguments], {**os.environ, **(environment or {})}
+    piped: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": PATIENCE}
+    try:
+        done = subprocess.run(command, env=variables, encoding="utf-8", errors="replace", check=False, **piped)
+    except subprocess.TimeoutExpired:
+        return Outcome(None, f"no answer within {PATIENCE:.0f} s")
+    except OSError as error:  # no memory for a child, or a Python that is part of another program
+        return Outcome(1, str(error))
+    if done.returncode < 0:
+        known = -done.returncode in set(signal.Signals)
+        name = signal.Signals(-done.returncode).name if known else f"signal {-done.returncode}"
+        return Outcome(done.returncode, f"died with {name}")
+    last = done.stderr.strip().rpartition("\n")[2].strip()
+    return Outcome(done.returncode, last or f"ended with code {done.returncode}", done.stdout)
 
 
 def examine(engine: str, precision: str, program: Path = PROGRAM) -> Verdict:
     """Run a probe program in a child process; once more under each cap if a signal ended it."""
-    missing = _missing(engine)
-    if missing is not None:
-        return Verdict(engine, precision, MISSING, detail=missing)
+    if not all(find_spec(name) for name in NEEDED[engine]):
+        return Verdict(engine, precision, MISSING, detail=f'pip install "powerbert[{engine}]"')
     # -P: or the folder of the program would be searched for modules before the installed packages.
     arguments = ["-P", str(program), engine, precision]
     plain = attempt(arguments)
@@ -110,9 +143,11 @@ def remember(verdicts: Iterable[Verdict]) -> None:
         if verdict.runs or verdict.detail.endswith(LASTING):
             lasting[name] = asdict(verdict)
     if lasting:
-        stored = _read_cache()
+        stored, file = _read_cache(), _cache_file()
         stored[key] = stored.get(key, {}) | lasting
-        _write_cache(stored)
+        with suppress(OSError):  # where it cannot be written, the next process probes again
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, json.dumps(stored, indent=1).encode())
 
 
 def barrier(verdict: Verdict, hold: Callable[[str], bool] | None = None) -> str | None:
@@ -145,12 +180,9 @@ def training_precision(asked: str) -> tuple[str, str | None]:
 
 def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdict | None:
     """The fastest that an engine can answer with, of one precision or of any; None if nothing runs."""
-    able = [
-        verdict
-        for verdict in verdicts
-        if verdict.runs and (verdict.engine, verdict.precision) != TRAINING and precision in (None, verdict.precision)
-    ]
-    return max(able, key=lambda verdict: verdict.gflops or 0, default=None)
+    able = [each for each in verdicts if each.runs and (each.engine, each.precision) != TRAINING]
+    able = [each for each in able if precision in (None, each.precision)]
+    return max(able, key=lambda each: each.gflops or 0, default=None)
 
 
 def hold_isa(cap: str) -> bool:
@@ -175,8 +207,7 @@ def prepare_openvino() -> None:
     """
     if ISA in os.environ or "amx_tile" not in processor()[1].split() or _openvino_is_running():
         return
-    cap = probe("openvino", "int8").cap
-    if cap is not None:
+    if (cap := probe("openvino", "int8").cap) is not None:
         hold_isa(cap)
 
 
@@ -194,21 +225,12 @@ def _judge(engine: str, precision: str, outcome: Outcome, cap: str | None = None
     return Verdict(engine, precision, WORKS if cap is None else CAPPED, gflops, gflops / fp32, cap, detail)
 
 
-def _missing(engine: str) -> str | None:
-    """The pip command for an engine that is not installed, else None."""
-    if all(find_spec(name) is not None for name in PACKAGES[engine]):
-        return None
-    return install(engine)
-
-
 def _openvino_is_running() -> bool:
     try:
         return "openvino_intel_cpu_plugin" in Path("/proc/self/maps").read_text(errors="replace")
     except OSError:  # not Linux: take the worse case
         return "openvino" in sys.modules
 
-
-# ---- what is remembered ------------------------------------------------------------------
 
 _known: dict[tuple[str, str], Verdict] = {}
 
@@ -240,20 +262,10 @@ _SHAPES = [(WORKS, False, None), *((CAPPED, False, cap) for cap in CAPS), (CRASH
 def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
     """A verdict as `remember` writes it, or None: the file may be anybody's, and a cap goes a long way."""
     match stored:
-        case {
-            "state": str(state),
-            "gflops": float() | None as gflops,
-            "ratio": float() | None as ratio,
-            "cap": cap,
-            "detail": str(detail),
-        } if (state, gflops is None, cap) in _SHAPES:
-            return Verdict(engine, precision, state, gflops, ratio, cap, detail)
+        case {"state": str(state), "gflops": float() | None as gflops, "cap": cap, "detail": str(detail)} if (
+            state,
+            gflops is None,
+            cap,
+        ) in _SHAPES and isinstance(stored.get("ratio", ...), float | None):
+            return Verdict(engine, precision, state, gflops, stored["ratio"], cap, detail)
     return None
-
-
-def _write_cache(stored: dict[str, dict[str, Any]]) -> None:
-    """Where it cannot be written, the next process probes again."""
-    file = _cache_file()
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, json.dumps(stored, indent=1).encode())

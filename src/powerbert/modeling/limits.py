@@ -11,14 +11,13 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling.apply import base_of, elimination_of, retention_of
+from powerbert.modeling.apply import base_of, retention_of
 from powerbert.modeling.families import family_of
 from powerbert.text.batches import Integers
 
 SEQUENCE, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 RUN = "run.json"
 """The record that training leaves in a model folder."""
-
 
 Batch = Mapping[str, Any]
 """`input_ids`, `attention_mask` and perhaps `token_type_ids`: (batch, length), arrays or CPU tensors."""
@@ -66,24 +65,19 @@ def trained_length(folder: Path) -> int | None:
 
 def eliminates(model: Any) -> bool:
     """Whether a model carries elimination that does anything at a length it can read."""
-    elimination = elimination_of(model)
-    return elimination is not None and not elimination.retention.is_full
+    retention = retention_of(model)
+    return retention is not None and not retention.is_full
 
 
 def check_classifier(model: Any, *heads: str) -> None:
     """Refuse what an engine cannot serve; `heads` are those that it can, by default sequence classifiers."""
+    got = type(model).__name__
     if not isinstance(model, PreTrainedModel):
-        raise UnsupportedModelError(
-            "an engine runs a transformers model",
-            got=type(model).__name__,
-            remedy="call merge_and_unload() on a PEFT model first",
-        )
-    if not type(model).__name__.endswith(heads or (SEQUENCE,)):
-        raise UnsupportedModelError(
-            "an engine runs sequence classifiers",
-            got=type(model).__name__,
-            remedy="fine-tune the model first, or call the model itself",
-        )
+        remedy = "call merge_and_unload() on a PEFT model first"
+        raise UnsupportedModelError("an engine runs a transformers model", got=got, remedy=remedy)
+    if not got.endswith(heads or (SEQUENCE,)):
+        remedy = "fine-tune the model first, or call the model itself"
+        raise UnsupportedModelError("an engine runs sequence classifiers", got=got, remedy=remedy)
 
 
 def check_batch(batch: Batch, limits: Limits) -> dict[str, Integers]:
@@ -91,22 +85,20 @@ def check_batch(batch: Batch, limits: Limits) -> dict[str, Integers]:
     inputs = {name: _integers(name, batch[name]) for name in limits.inputs if name in batch}
     words = inputs.get("input_ids")
     if words is None or "attention_mask" not in inputs:
-        raise PowerBertError(
-            "a batch has input_ids and attention_mask", got=sorted(batch), remedy="use the tokenizer's output"
-        )
+        what, remedy = "a batch has input_ids and attention_mask", "use the tokenizer's output"
+        raise PowerBertError(what, got=sorted(batch), remedy=remedy)
     if len({rows.shape for rows in inputs.values()}) > 1 or words.ndim != 2 or words.size == 0:
         shapes = {name: rows.shape for name, rows in inputs.items()}
         raise PowerBertError("a batch is not rectangular", got=shapes, rule="each is (batch, length)")
     if "token_type_ids" in limits.inputs:
         inputs.setdefault("token_type_ids", np.zeros_like(words))
-    inputs = _cut(inputs)
-    if inputs["input_ids"].shape[1] > limits.longest:
-        raise PowerBertError(
-            "an input is longer than the model reads",
-            got=inputs["input_ids"].shape[1],
-            rule=f"at most {limits.longest} words",
-            remedy="truncate it when tokenising",
-        )
+    # Columns at the right end that are PAD in every input are cut: nobody reads them.
+    real = np.flatnonzero(inputs["attention_mask"].any(axis=0))
+    width = int(real[-1]) + 1 if real.size else 1
+    if width > limits.longest:
+        rule, remedy = f"at most {limits.longest} words", "truncate it when tokenising"
+        raise PowerBertError("an input is longer than the model reads", got=width, rule=rule, remedy=remedy)
+    inputs = {name: np.ascontiguousarray(rows[:, :width]) for name, rows in inputs.items()}
     for name, most in (("input_ids", limits.vocabulary), ("token_type_ids", limits.types)):
         if name in inputs and not 0 <= inputs[name].min() <= inputs[name].max() < most:
             raise PowerBertError(f"{name} are out of range", rule=f"from 0 to {most - 1}")
@@ -118,10 +110,3 @@ def _integers(name: str, rows: Any) -> Integers:
     if found.dtype.kind not in "biu":
         raise PowerBertError(f"{name} are not whole numbers", got=str(found.dtype))
     return found.astype(np.int64, copy=False)
-
-
-def _cut(inputs: dict[str, Integers]) -> dict[str, Integers]:
-    """Cut columns at the right end that are PAD in every input: nobody reads them."""
-    real = np.flatnonzero(inputs["attention_mask"].any(axis=0))
-    width = int(real[-1]) + 1 if real.size else 1
-    return {name: np.ascontiguousarray(rows[:, :width]) for name, rows in inputs.items()}

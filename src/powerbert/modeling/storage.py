@@ -36,14 +36,11 @@ def save(
 
     `extra` are other files by name, such as a model card; loading does not look at them.
     """
-    # save_pretrained would write the adapter alone
-    adapted = getattr(model, "_hf_peft_config_loaded", False)
+    adapted = getattr(model, "_hf_peft_config_loaded", False)  # save_pretrained would write the adapter alone
     if adapted or not isinstance(model, PreTrainedModel):
-        raise UnsupportedModelError(
-            "only a transformers model without adapters can be saved",
-            got=type(model).__name__ + (" with an adapter" if adapted else ""),
-            remedy="merge adapters first, with merge_and_unload() of a PEFT model",
-        )
+        what, got = "only a transformers model without adapters can be saved", type(model).__name__
+        remedy = "merge adapters first, with merge_and_unload() of a PEFT model"
+        raise UnsupportedModelError(what, got=got + " with an adapter" * adapted, remedy=remedy)
     elimination = elimination_to_json(elimination_of(model))
 
     def write(staging: Path) -> None:
@@ -67,14 +64,11 @@ def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTr
     folder = Path(folder)
     manifest = read_manifest(folder) if manifest is None else manifest
     if manifest.export is not None:
-        raise ModelFolderError(
-            f"{folder} holds an exported model",
-            rule="an engine runs it, torch cannot",
-            remedy="open it with powerbert.engines, or load the folder that it was exported from",
-        )
+        what, rule = f"{folder} holds an exported model", "an engine runs it, torch cannot"
+        remedy = "open it with powerbert.engines, or load the folder that it was exported from"
+        raise ModelFolderError(what, rule=rule, remedy=remedy)
     settings = elimination_in(folder, manifest)
-    model = read_model(folder, FAMILIES)
-    tokenizer = read_tokenizer(folder)
+    model, tokenizer = read_model(folder, FAMILIES), read_tokenizer(folder)
     if (trained := trained_length(folder)) is not None:
         tokenizer.model_max_length = trained  # a text is answered as it was evaluated
     if settings is None:
@@ -90,11 +84,8 @@ def elimination_to_json(elimination: Elimination | None) -> dict[str, Any] | Non
     """What powerbert.json says of elimination; `elimination_in` reads it."""
     if elimination is None:
         return None
-    return {
-        "retention": elimination.retention.to_json(),
-        "strategy": elimination.strategy,
-        "scoring": asdict(elimination.scoring),
-    }
+    scoring = asdict(elimination.scoring)
+    return {"retention": elimination.retention.to_json(), "strategy": elimination.strategy, "scoring": scoring}
 
 
 def elimination_in(folder: Path, manifest: Manifest) -> tuple[RetentionConfiguration, str, Scoring] | None:

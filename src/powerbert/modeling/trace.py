@@ -5,23 +5,24 @@ Paper: Anecdotal Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.apply import attached, base_of
 from powerbert.modeling.forward import run
-from powerbert.modeling.limits import longest_input
-from powerbert.modeling.retain import Elimination
+from powerbert.modeling.limits import CHOICE, SEQUENCE, longest_input
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.batches import collate
 from powerbert.text.tokenise import tokenise
+
+Retained = list[tuple[tuple[int, ...], ...]]
+"""For each input and each encoder, ascending positions in the caller's layout."""
 
 
 class Span(NamedTuple):
@@ -55,79 +56,51 @@ class Trace:
     def words(self, encoder: int) -> list[str]:
         """The word pieces that encoder j (from 1) retained."""
         if not 1 <= encoder <= len(self.retained):
-            raise PowerBertError(
-                "there is no such encoder", got=encoder, rule=f"encoders are 1 to {len(self.retained)}"
-            )
+            rule = f"encoders are 1 to {len(self.retained)}"
+            raise PowerBertError("there is no such encoder", got=encoder, rule=rule)
         return [self.tokens[i] for i in self.retained[encoder - 1]]
 
 
 def trace(model: Any, tokenizer: Any, text: str, text_pair: str | None = None) -> Trace:
     """Run one text and record which words each encoder retained."""
-    elimination = _checked(model, tokenizer, text, text_pair)
+    elimination = attached(model)
     given = text if text_pair is None else (text, text_pair)
+    _check(model, tokenizer, given if isinstance(given, tuple) else (given,))
     made = tokenise(tokenizer, [given], longest_input(model, tokenizer))
     device = base_of(model).device
     batch = {name: torch.from_numpy(words).to(device) for name, words in collate(made.rows, None).items()}
-    (retained,) = retained_positions(model, batch)
-    (read,), (encoding,) = made.texts, made.encodings
-    label, score = _prediction(model, batch)
-    return Trace(
-        tuple(encoding.tokens),
-        retained,
-        elimination.retention,
-        elimination.strategy,
-        (read,) if isinstance(read, str) else read,
-        _spans(encoding),
-        label,
-        score,
-        truncated=made.cut[0],
-    )
+    (retained,), (read,), (encoding,) = retained_positions(model, batch), made.texts, made.encodings
+    texts = (read,) if isinstance(read, str) else read
+    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    spans = tuple(None if text is None else Span(text, *place) for text, place in places)
+    tokens, (retention, strategy) = tuple(encoding.tokens), (elimination.retention, elimination.strategy)
+    return Trace(tokens, retained, retention, strategy, texts, spans, *_prediction(model, batch), made.cut[0])
 
 
-def _checked(model: Any, tokenizer: Any, text: str, text_pair: str | None) -> Elimination:
-    """What the model eliminates, if this model, tokenizer and text can be traced."""
-    elimination = elimination_of(model)
-    if elimination is None:
-        raise UnsupportedModelError(
-            "the model eliminates nothing", remedy="call powerbert.apply with a retention configuration"
-        )
-    if type(model).__name__.endswith("ForMultipleChoice"):
-        raise UnsupportedModelError(
-            "a multiple-choice model reads several inputs at once",
-            got=type(model).__name__,
-            remedy="trace its base model: powerbert.apply(model.base_model, ...)",
-        )
+def _check(model: Any, tokenizer: Any, texts: tuple[str, ...]) -> None:
+    """Refuse a model, a tokenizer or a text that cannot be traced."""
+    if (head := type(model).__name__).endswith(CHOICE):
+        what, remedy = "a multiple-choice model reads several inputs at once", "trace its base model"
+        raise UnsupportedModelError(what, got=head, remedy=f"{remedy}: powerbert.apply(model.base_model, ...)")
     if not getattr(tokenizer, "is_fast", False):
-        raise UnsupportedModelError(
-            "the tokenizer does not say which characters a word piece covers",
-            got=type(tokenizer).__name__,
-            remedy="use a fast one, such as AutoTokenizer gives",
-        )
-    for part in (text, text_pair) if text_pair is not None else (text,):
+        what, got = "the tokenizer does not say which characters a word piece covers", type(tokenizer).__name__
+        raise UnsupportedModelError(what, got=got, remedy="use a fast one, such as AutoTokenizer gives")
+    for part in texts:
         if not isinstance(part, str):
             raise PowerBertError("the text is not a string", got=part)
-    if not text.strip():
+    if not texts[0].strip():
         raise PowerBertError("the text is empty", remedy="give at least one word")
-    return elimination
-
-
-def _spans(encoding: Any) -> tuple[Span | None, ...]:
-    """The place of each word piece, from the tokenizer's own offsets."""
-    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
-    return tuple(None if text is None else Span(text, *place) for text, place in places)
 
 
 @torch.no_grad()
-def retained_positions(model: Any, batch: Mapping[str, Any]) -> list[tuple[tuple[int, ...], ...]]:
+def retained_positions(model: Any, batch: Mapping[str, Any]) -> Retained:
     """For each input of a padded batch and each encoder, the retained positions in the caller's layout."""
-    base, elimination = base_of(model), elimination_of(model)
-    if elimination is None:
-        raise UnsupportedModelError("the model eliminates nothing", remedy="call powerbert.apply first")
-    every_row = replace(elimination, cls_only=False)  # so that the last encoder selects as well
+    base = base_of(model)
+    every_row = replace(attached(model), cls_only=False)  # so that the last encoder selects as well
     with _evaluating(base):
         arranged, encoded = run(base, every_row, dict(batch), record_retained=True)
-    per_encoder = [_by_input(arranged.places, *retained) for retained in encoded.retained]
-    return [tuple(encoder[i] for encoder in per_encoder) for i in range(arranged.places.shape[0])]
+    places = [(arranged.places.gather(1, positions), lengths) for positions, lengths in encoded.retained]
+    return by_input(places, len(arranged.places))
 
 
 @contextmanager
@@ -142,16 +115,19 @@ def _evaluating(model: Any) -> Iterator[None]:
             module.training = True
 
 
-def _by_input(places: Tensor, positions: Tensor, lengths: Tensor) -> list[tuple[int, ...]]:
-    """Positions (batch, width) and lengths (batch,) as one ascending tuple per input."""
-    rows = places.gather(1, positions).tolist()
-    return [tuple(sorted(row[:length])) for row, length in zip(rows, lengths.tolist(), strict=True)]
+def by_input(encoders: Iterable[tuple[Any, Any]], inputs: int) -> Retained:
+    """Of each encoder the positions (batch, width) and lengths (batch,), arrays or tensors: by input, as tuples."""
+    per_encoder = [
+        [tuple(sorted(row[:length])) for row, length in zip(places.tolist(), lengths.tolist(), strict=True)]
+        for places, lengths in encoders
+    ]
+    return list(zip(*per_encoder, strict=True)) or [()] * inputs
 
 
 @torch.no_grad()
 def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float | None]:
     """The most probable label of a sequence classifier, as its pipeline tells it; else nothing."""
-    if not type(model).__name__.endswith("ForSequenceClassification"):
+    if not type(model).__name__.endswith(SEQUENCE):
         return None, None
     with _evaluating(model):
         logits = model(**batch).logits[0]

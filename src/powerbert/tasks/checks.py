@@ -44,10 +44,7 @@ class _Row(NamedTuple):
 
 
 def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
-    """Look at whole splits: refuse a training set of one class, warn of repetitions and overlap.
-
-    Rows are checked one by one already where they are read.
-    """
+    """Refuse a training set of one class, warn of repetitions and overlap; rows are checked where they are read."""
     labels: dict[str, dict[str, int]] = {}
     spread: dict[str, tuple[float, float, float]] = {}
     warnings: list[str] = []
@@ -69,12 +66,13 @@ def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
         split = splits[name]
         again = [(row, first[name][row.texts]) for row in rows[name] if first[name][row.texts] is not row]
         others = sum(row.label != earlier.label for row, earlier in again)
-        what = "repeat the text of an earlier row" + (f", {others:,} of them with another label" if others else "")
-        warnings += _shared(name, split, again, what, f"repeats {split.unit}")
+        what = f"{name} rows repeat the text of an earlier row"
+        what += f", {others:,} of them with another label" if others else ""
+        warnings += _shared(split, again, what, f"repeats {split.unit}")
         if name != "train" and (train := splits.get("train")):
             both = [(row, first["train"][row.texts]) for row in rows[name] if row.texts in first["train"]]
-            what, end = "are in the training data too", f" of {train.source}"
-            warnings += _shared(name, split, both, what, f"is {train.unit}", end)
+            what, which = f"{name} rows are in the training data too", f"is {train.unit}"
+            warnings += _shared(split, both, what, which, f" of {train.source}")
     notes = tuple(f"{name}: {note}" for name, split in splits.items() for note in split.notes)
     return Findings({name: len(rows[name]) for name in splits}, labels, spread, tuple(warnings), notes)
 
@@ -100,10 +98,10 @@ def _rows(split: Split, task: Task) -> list[_Row]:
     return rows
 
 
-def _shared(name: str, split: Split, pairs: list[tuple[_Row, _Row]], what: str, which: str, end: str = "") -> list[str]:
+def _shared(split: Split, pairs: list[tuple[_Row, _Row]], what: str, which: str, end: str = "") -> list[str]:
     """A line about the rows whose text stands elsewhere too, if there are any."""
     return [
-        f"{split.source}: {len(pairs):,} of {len(split):,} {name} rows {what}; "
+        f"{split.source}: {len(pairs):,} of {len(split):,} {what}; "
         f"the first is {split.unit} {row.number}, which {which} {other.number}{end}"
         for row, other in pairs[:1]
     ]

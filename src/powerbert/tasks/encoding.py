@@ -1,4 +1,4 @@
-"""Text to tokens for training: a split is tokenised once, without padding; and the rule for N where none is given.
+"""Text to tokens for training, once and without padding; and the rule for N where none is given.
 
 Paper: Maximum Input Sequence Length
 """
@@ -24,11 +24,7 @@ _Columns = Mapping[str, Sequence[Any]]
 
 
 def covering_length(lengths: Iterable[int]) -> int:
-    """N' of the paper: the least length such that at most 1 % of the inputs are longer.
-
-    >>> covering_length([10] * 99 + [500])
-    10
-    """
+    """N' of the paper: the least length such that at most 1 % of the inputs are longer."""
     longest_first = sorted(lengths, reverse=True)
     if not longest_first:
         raise DataError("there are no inputs to choose N from")
@@ -40,9 +36,6 @@ def choose_max_length(lengths: Iterable[int], limit: int | None = None) -> int:
 
     `limit` is the longest input of the model: one shorter than 64 reads all it can. Nearest can be less than N':
     up to half of a gap is cut off, as in the paper.
-
-    >>> choose_max_length([96])
-    128
     """
     wanted = covering_length(lengths)
     choices = [length for length in LENGTHS if limit is None or length <= limit] or [limit or LENGTHS[0]]
@@ -50,10 +43,9 @@ def choose_max_length(lengths: Iterable[int], limit: int | None = None) -> int:
 
 
 def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
-    """Word-vectors of each input, for `choose_max_length`; more than 512 counts as 512.
+    """Word-vectors of each input, for `choose_max_length`; more than 512 counts as 512, and every choice as an input.
 
-    At most `rows` rows are measured, a seeded part: the rule asks for a percentile. For multiple choice
-    every choice is an input.
+    At most `rows` rows are measured, a seeded part: the rule asks for a percentile.
     """
     part = split.part(rows, seed) if rows < len(split) else split
     batches = part.dataset.iter(batch_size=ROWS_AT_ONCE)
@@ -63,9 +55,8 @@ def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000
 def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> Dataset:
     """Tokenise a normalised split to at most `max_length` (N) word-vectors per input.
 
-    Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if
-    used), `labels` if the split has any, and `length`, the real word-vectors of the row. For multiple
-    choice each column holds four sequences per row and `length` is the longest.
+    Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if used), `labels`
+    if there are any, and `length`, the real word-vectors; for multiple choice of the longest of a row's four sequences.
     """
     batches = split.dataset.iter(batch_size=ROWS_AT_ONCE)
     tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
@@ -82,9 +73,7 @@ def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> 
     # Four inputs per question, article first; only the article is cut.
     questions = zip(rows["article"], rows["question"], rows["options"], strict=True)
     pairs = [
-        (article, question_and_option(question, option))
-        for article, question, options in questions
-        for option in options
+        (article, question_and_option(question, option)) for article, question, four in questions for option in four
     ]
     seconds = _shortened([clean(second, max_length)[0] for _, second in pairs], tokenizer, room)
     pairs = [(article, second) for (article, _), second in zip(pairs, seconds, strict=True)]
@@ -104,8 +93,7 @@ def texts_of(rows: _Columns) -> list[Text]:
 def _shortened(seconds: list[str], tokenizer: Any, room: int) -> list[str]:
     """Cut a question and option that leave no room for an article to half of the room.
 
-    They are cut from the left, because the option is last. Without this the tokenizer, told to cut the
-    article alone, raises where nothing of the article would remain.
+    From the left: the option is last. A tokenizer that may cut the article alone raises where nothing of it remains.
     """
     options = {"add_special_tokens": False, "return_offsets_mapping": True, "split_special_tokens": True}
     spans = tokenizer(seconds, **options)["offset_mapping"]  # first and last character of each token

@@ -1,7 +1,6 @@
 """Text files as numbered rows, not yet checked: JSONL, CSV, TSV and one text per line, each also gzip.
 
-They are parsed with the standard library, because pyarrow's readers count rows and not lines, and
-read some broken rows without a word (`docs/dependencies.md`).
+By the standard library: pyarrow counts rows, not lines, and reads some broken rows silently (`docs/dependencies.md`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +19,7 @@ from typing import NamedTuple
 from powerbert.errors import DataError
 from powerbert.tasks.task import Task
 
-FORMATS = {".ndjson": "jsonl", ".json": "jsonl"} | {
-    f".{form}": form for form in ("jsonl", "csv", "tsv", "txt", "parquet")
-}
+FORMATS = ("jsonl", "csv", "tsv", "txt", "parquet")
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz) or .parquet"
 
 _Fields = list[str] | dict[str, object]
@@ -33,7 +30,11 @@ class RawRow(NamedTuple):
 
     number: int  # the line of a text file where the row starts, else the row, from 1
     values: Mapping[str, object]
-    place: str  # names the file and the row, as the start of a message
+    place: str  # names the file and the row
+
+    def error(self, what: str, got: object, rule: str = "", remedy: str = "") -> DataError:
+        """What is wrong with this row."""
+        return DataError(f"{self.place}: {what}", got=got, rule=rule, remedy=remedy)
 
 
 @dataclass
@@ -46,44 +47,38 @@ class Source:
     columns: tuple[str, ...] = ()  # that exist; if there are none, those of the first row
     format: str = ""
     label_names: tuple[str, ...] | None = None  # class names that the source itself declares, in order
-    left_out: dict[str, list[int]] = field(default_factory=dict)  # complete once all rows are read, as `remarks`
-    """What kind of row was skipped -> their numbers."""
+    left_out: dict[str, list[int]] = field(default_factory=dict)  # what kind of row was skipped -> their numbers
     remarks: list[str] = field(default_factory=list)
 
-    def skip(self, what: str, numbers: Iterable[int]) -> None:
+    def skip(self, what: str, *numbers: int) -> None:
         """Count rows that are left out."""
-        if numbers := list(numbers):
+        if numbers:
             self.left_out.setdefault(what, []).extend(numbers)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line per kind of row that was left out, and other remarks."""
-        skipped = (
-            f"{len(numbers):,} {what} skipped, the first at {self.unit} {numbers[0]:,}"
-            for what, numbers in self.left_out.items()
-        )
+        """One line per kind of row that was left out, and other remarks; complete once all rows are read."""
+        first = f"skipped, the first at {self.unit}"
+        skipped = (f"{len(found):,} {what} {first} {found[0]:,}" for what, found in self.left_out.items())
         return (*skipped, *self.remarks)
 
 
 def text_source(path: Path, task: Task, form: str) -> Source:
     """Open a text file as jsonl, csv, tsv or txt, whatever its name."""
-    source = Source(str(path), format=form)
-    if form == "txt":
-        source.columns = ("text", "text_pair") if task.is_pair else ("text",)
+    columns = ("text", "text_pair")[: 1 + task.is_pair] if form == "txt" else ()
+    source = Source(str(path), columns=columns, format=form)
     source.rows = _parsed(path, task, source)
     return source
 
 
 def file_format(path: Path) -> str:
     """Return jsonl, csv, tsv, txt or parquet by the extension of a file that exists."""
-    # os.path answers False where Path.is_file raises: a name that is too long, a forbidden folder.
-    if os.path.isdir(path):
-        raise DataError(f"{path} is a folder", rule="a split is one file", remedy="name the file in it")
-    if not os.path.isfile(path):
+    if not os.path.isfile(path):  # where Path.is_file raises: a name that is too long, a forbidden folder
         raise DataError(f"{path} is not a file", remedy="check the path")
     name = path.name.lower()
-    form = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
-    if form is None or (form == "parquet" and name.endswith(".gz")):
+    form = Path(name.removesuffix(".gz")).suffix[1:]
+    form = "jsonl" if form in ("json", "ndjson") else form
+    if form not in FORMATS or (form == "parquet" and name.endswith(".gz")):
         raise DataError(f"{path} has an unknown extension", rule=f"files are {EXTENSIONS}")
     return form
 
@@ -106,11 +101,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             if zipped and not start:
                 raise DataError(f"{path} is empty", rule="a split has at least one row")
             if (start == b"\x1f\x8b") != zipped:
-                what, rule = (
-                    f"{path} is {'not ' * zipped}a gzip file",
-                    "a file whose name ends in .gz is gzip, and no other",
-                )
-                raise DataError(what, rule=rule, remedy="rename it")
+                rule = "a file whose name ends in .gz is gzip, and no other"
+                raise DataError(f"{path} is {'not ' * zipped}a gzip file", rule=rule, remedy="rename it")
             for number, raw in enumerate(gzip.GzipFile(fileobj=stream) if zipped else stream, 1):
                 yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -124,42 +116,33 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _parsed(path: Path, task: Task, source: Source) -> Iterator[RawRow]:
-    """The rows of any text format, under the columns of its header."""
-    header, quoted, form = source.columns, [], source.format
-    for number, fields in _filled(_csv_fields(path) if form == "csv" else _line_fields(path, form), source):
-        place = f"{path}, line {number}"
-        if isinstance(fields, dict):
-            yield RawRow(number, fields, place)
+    """The rows of any text format, under the columns of its header; blank lines are left out."""
+    header, form = source.columns, source.format
+    blanks: list[int] = []  # those at the end are not worth a remark
+    quoted: list[int] = []
+    for number, fields in _csv_fields(path) if form == "csv" else _line_fields(path, form):
+        if fields is None:
+            blanks.append(number)
             continue
-        if not header:
-            header = _header(fields, task, place)
-            if header == tuple(fields):
+        source.skip("blank lines", *blanks)
+        blanks, place = [], f"{path}, line {number}"
+        if not isinstance(fields, dict):
+            if not header:
+                header = _header(fields, task, place)
+                if header == tuple(fields):
+                    continue
+            if len(fields) != len(header) and form == "tsv" and task.skip_incomplete:
+                source.skip("rows with missing fields", number)
                 continue
-        if len(fields) != len(header):
-            if form == "tsv" and task.skip_incomplete:
-                source.skip("rows with missing fields", [number])
-                continue
-            raise _ragged(len(fields), len(header), place, form)
-        if form == "tsv" and any(text[:1] == '"' == text[-1:] and '""' in text[1:-1] for text in fields):
-            quoted.append(number)
-        yield RawRow(number, dict(zip(header, fields, strict=True)), place)
+            if form == "tsv" and any(text[:1] == '"' == text[-1:] and '""' in text[1:-1] for text in fields):
+                quoted.append(number)
+            fields = _named(header, fields, place, form)
+        yield RawRow(number, fields, place)
     if quoted:
         source.remarks.append(
             f"{len(quoted):,} rows look quoted, the first at line {quoted[0]:,}, "
             "but a .tsv file is read without quoting; use .csv for quoted fields"
         )
-
-
-def _filled(rows: Iterable[tuple[int, _Fields | None]], source: Source) -> Iterator[tuple[int, _Fields]]:
-    """Leave out blank lines; those at the end are not worth a remark."""
-    blanks: list[int] = []
-    for number, fields in rows:
-        if fields is None:
-            blanks.append(number)
-            continue
-        source.skip("blank lines", blanks)
-        blanks = []
-        yield number, fields
 
 
 def _line_fields(path: Path, form: str) -> Iterator[tuple[int, _Fields | None]]:
@@ -207,8 +190,7 @@ def _object(line: str, place: str) -> dict[str, object]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) != len(pairs):  # json would silently keep the last
+    if len(values := dict(pairs)) != len(pairs):  # json would silently keep the last
         raise ValueError("a key appears twice")
     return values
 
@@ -226,13 +208,14 @@ def _header(fields: list[str], task: Task, place: str) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def _ragged(fields: int, columns: int, place: str, form: str) -> DataError:
+def _named(header: tuple[str, ...], fields: list[str], place: str, form: str) -> dict[str, object]:
+    if len(fields) == len(header):
+        return dict(zip(header, fields, strict=True))
     if form == "txt":
-        what = "two texts with one tab between them" if columns > 1 else "one text without a tab"
-        remedy = "use .jsonl for texts that hold a tab"
-        return DataError(f"{place}: the line is not {what}", got=f"{fields - 1} tabs", remedy=remedy)
-    remedy = "quote fields that contain the separator"
-    if form == "tsv":
-        remedy = "a .tsv field holds no tab or newline; use .csv with quoted fields"
-    what, rule = f"{place}: the {form.upper()} row is ragged", f"the header has {columns} columns"
-    return DataError(what, got=f"{fields} fields", rule=rule, remedy=remedy)
+        what = "two texts with one tab between them" if len(header) > 1 else "one text without a tab"
+        got, remedy = f"{len(fields) - 1} tabs", "use .jsonl for texts that hold a tab"
+        raise DataError(f"{place}: the line is not {what}", got=got, remedy=remedy)
+    remedy = "a .tsv field holds no tab or newline; use .csv with quoted fields"
+    remedy = "quote fields that contain the separator" if form == "csv" else remedy
+    what, rule = f"{place}: the {form.upper()} row is ragged", f"the header has {len(header)} columns"
+    raise DataError(what, got=f"{len(fields)} fields", rule=rule, remedy=remedy)

@@ -1,7 +1,7 @@
 """The paper's four metrics and macro F1, as raw values, and their bootstrap intervals.
 
-Each is one formula over the last axis, so that many resamples are scored at once: scikit-learn and scipy,
-the oracle of the tests, score one sample per call and take several times as long (`docs/dependencies.md`).
+Each is one formula over the last axis, for many resamples at once: scikit-learn and scipy, the oracle of the tests,
+score one per call and take several times as long (`docs/dependencies.md`).
 
 Paper: Hyper-parameters and Evaluation
 """
@@ -48,17 +48,11 @@ def bootstrap_interval(
     formula, (predicted, truth, values) = _formula(name), _coded(predictions, labels)
     if len(truth) == 1:  # scipy wants two; one row can only be drawn again
         return Interval(*[float(formula(predicted, truth, values))] * 2)
-    found = stats.bootstrap(
-        (predicted, truth),
-        lambda predicted, truth, axis: formula(predicted, truth, values),  # the axis is always the last
-        n_resamples=samples,
-        batch=max(1, DRAWN // len(truth)),
-        vectorized=True,
-        paired=True,
-        confidence_level=level,
-        method="percentile",
-        random_state=numpy.random.default_rng(seed),
-    )
+    options = {"vectorized": True, "paired": True, "method": "percentile", "confidence_level": level}
+    options |= {"n_resamples": samples, "batch": max(1, DRAWN // len(truth))}
+    options |= {"random_state": numpy.random.default_rng(seed)}
+    # The axis is always the last.
+    found = stats.bootstrap((predicted, truth), lambda said, true, axis: formula(said, true, values), **options)
     return Interval(*map(float, found.confidence_interval))
 
 

@@ -19,9 +19,6 @@ NLI = ("entailment", "not_entailment")
 SENTIMENT = ("negative", "positive")
 SINGLE: dict[str, tuple[str, ...]] = {"text": ("text", "sentence")}
 SENTENCES = ("sentence1", "sentence2")
-ANSWERED_BY_NAME = ("MNLI-m", "MNLI-mm", "QNLI", "RTE")
-"""The tasks whose answers GLUE wants as the names of classes; of the others it wants the index."""
-
 
 _Columns = Mapping[str, tuple[str, ...]]
 _Tuned = tuple[float, float, float, int]
@@ -85,11 +82,9 @@ def find_task(name: str) -> Task:
     for task in TASKS:
         if isinstance(name, str) and _plain(task.name) == _plain(name):
             return task
+    rule = f"the tasks are {', '.join(task.name for task in TASKS)}"
     raise DataError(
-        "unknown task",
-        got=name,
-        rule=f"the tasks are {', '.join(task.name for task in TASKS)}",
-        remedy="for your own files give --train, --dev, --text and --label",
+        "unknown task", got=name, rule=rule, remedy="for your own files give --train, --dev, --text and --label"
     )
 
 
@@ -105,10 +100,7 @@ def own_task(
     max_length: int | None = None,
     name: str = "own",
 ) -> Task:
-    """Make a task of a user's own columns; class names are discovered in the training data.
-
-    `labels` fixes the class names beforehand, as for a model that already has a head.
-    """
+    """A task of a user's own columns; class names are those of a model, `labels`, or found in the training data."""
     if kind not in ("classification", "regression"):
         raise DataError("a task of your own is classification or regression", got=kind, remedy="use task RACE")
     named = [column for column in (text, text_pair, label) if column is not None]
@@ -125,15 +117,13 @@ def own_task(
 def submission(task: Task, answers: Sequence[Any]) -> tuple[str, str]:
     """Name and content of the TSV file that gluebenchmark.com takes: columns `index` and `prediction`.
 
-    Answers are class indices, or values for STS-B, in the order of the official test file. The format is that
-    of the benchmark's own baselines (nyu-mll/GLUE-baselines, `src/main.py`).
+    Answers are class indices, or values, in the order of the official test file; the format is that of GLUE's own
+    baselines (nyu-mll/GLUE-baselines, `src/main.py`).
     """
     if not task.hub.startswith(GLUE):
-        raise DataError(
-            f"there is no GLUE submission for task {task.name}",
-            rule=f"GLUE's tasks are {', '.join(known.name for known in TASKS if known.hub.startswith(GLUE))}",
-            remedy="write plain predictions instead",
-        )
+        rule = f"GLUE's tasks are {', '.join(known.name for known in TASKS if known.hub.startswith(GLUE))}"
+        what, remedy = f"there is no GLUE submission for task {task.name}", "write plain predictions instead"
+        raise DataError(what, rule=rule, remedy=remedy)
     if len(answers) == 0:
         raise DataError("a submission needs answers", remedy=f"predict the official test file of {task.name}")
     lines = [f"{index}\t{_written(task, index, answer)}" for index, answer in enumerate(answers)]
@@ -141,7 +131,7 @@ def submission(task: Task, answers: Sequence[Any]) -> tuple[str, str]:
 
 
 def _written(task: Task, index: int, answer: Any) -> str:
-    """A class by name or index, as GLUE wants it; a value in three decimals, clipped to its range, never -0.000."""
+    """A class by its index, of the NLI tasks by name; a value in three decimals, clipped to its range, never -0.000."""
     labels, (least, greatest) = task.labels or (), task.label_range or (-math.inf, math.inf)
     what = f"the answer of index {index} is not a"
     try:
@@ -155,4 +145,4 @@ def _written(task: Task, index: int, answer: Any) -> str:
     if not 0 <= chosen < len(labels):
         rule = f"an answer is a class index, 0 to {len(labels) - 1} ({', '.join(labels)})"
         raise DataError(f"{what} class of {task.name}", got=answer, rule=rule)
-    return labels[int(chosen)] if task.name in ANSWERED_BY_NAME else str(chosen)
+    return labels[int(chosen)] if NLI[0] in labels else str(chosen)

@@ -9,14 +9,14 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow
 from datasets import ClassLabel, Dataset, Features, load_dataset
 from pyarrow import parquet
 
-from powerbert.errors import DataError
+from powerbert.errors import DataError, one_line
 from powerbert.tasks.files import EXTENSIONS, RawRow, Source, file_format, read_lines, text_source
 from powerbert.tasks.task import ROWS_AT_ONCE, Task
 
@@ -68,10 +68,8 @@ def find_source(folder: Any, task: Task, split: str) -> Source:
         for stem in names:
             paths = [path for path in (home / f"{stem}{ending}" for ending in ENDINGS) if path.exists()]
             if len(paths) > 1:
-                got, remedy = (
-                    ", ".join(path.name for path in paths[:3]),
-                    "remove one, or name the files with --train and --dev",
-                )
+                got = ", ".join(path.name for path in paths[:3])
+                remedy = "remove one, or name the files with --train and --dev"
                 raise DataError(f"{home} has two files for {split}", got=got, remedy=remedy)
             if paths:
                 return open_source(paths[0], task)
@@ -83,24 +81,16 @@ def find_source(folder: Any, task: Task, split: str) -> Source:
 
 def _parquet(path: Path, task: Task) -> Source:
     """Read the columns of a Parquet file that the task can use."""
-    try:
+    with one_line(f"{path} is not a Parquet file", "write it again, or use .jsonl", DataError):
         file = parquet.ParquetFile(path)
-        names = tuple(file.schema_arrow.names)
-    except (pyarrow.ArrowException, OSError) as error:
-        remedy = "write it again, or use .jsonl"
-        raise DataError(f"{path} is not a Parquet file", got=str(error), remedy=remedy) from error
+        names, features = file.schema_arrow.names, {}
+    with suppress(ValueError, NotImplementedError):  # an Arrow type that datasets does not know
+        features = Features.from_arrow_schema(file.schema_arrow)
 
-    def batches() -> Iterator[Mapping[str, list[Any]]]:
-        try:
-            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=_usable(names, task)):
-                yield batch.to_pydict()
-        except (pyarrow.ArrowException, OSError) as error:
-            raise DataError(f"{path}: the Parquet file is damaged", got=str(error)) from error
+    def batches() -> Iterator[Any]:
+        with one_line(f"{path}: the Parquet file is damaged", kind=DataError):
+            yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=_usable(names, task))
 
-    try:
-        features: Mapping[str, Any] = Features.from_arrow_schema(file.schema_arrow)
-    except (ValueError, NotImplementedError):  # an Arrow type that datasets does not know
-        features = {}
     return _table(str(path), batches(), names, features, task)
 
 
@@ -109,28 +99,23 @@ def _dataset(dataset: object, task: Task, name: str = "the dataset") -> Source:
     if not isinstance(dataset, Dataset):
         what, remedy = "a split is a path or a datasets.Dataset", "pass one split, such as dataset['train']"
         raise DataError(what, got=type(dataset).__name__, remedy=remedy)
-    names = tuple(dataset.column_names)
-    plain = dataset.with_format(None).select_columns(_usable(names, task))
-    return _table(name, plain.iter(batch_size=ROWS_AT_ONCE), names, dataset.features, task)
+    used = dataset.with_format("arrow").select_columns(_usable(dataset.column_names, task))
+    return _table(name, used.iter(batch_size=ROWS_AT_ONCE), dataset.column_names, dataset.features, task)
 
 
 def _hub(address: str, task: Task) -> Source:
     """Load `hub:NAME[:CONFIGURATION][@SPLIT]`, such as `hub:nyu-mll/glue:sst2@validation`.
 
-    Kept in the hub's own cache, as any download of `datasets`. The prefix is there so that a mistyped
-    path never becomes a request to a server. Dataset scripts are never run.
+    The prefix is there so that a mistyped path never becomes a request to a server. Dataset scripts are never run.
     """
     name, _, split = address.removeprefix(HUB).partition("@")
     name, _, configuration = name.partition(":")
     if not name or name.startswith((".", "/")):
         raise DataError("not a dataset of the hub", got=address, rule="write hub:NAME, hub:NAME:CONFIGURATION@SPLIT")
-    try:
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    remedy = "HF_HUB_OFFLINE is set; unset it" if offline else "check the name and the network,"
+    with one_line(f"{address} cannot be loaded from the Hugging Face hub", f"{remedy} or give local files", DataError):
         dataset = load_dataset(name, configuration or None, split=split or "train")
-    except Exception as error:  # connection, offline mode, unknown name, script, disk: many types, one remedy
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        remedy = "HF_HUB_OFFLINE is set; unset it" if offline else "check the name and the network,"
-        what, got = f"{address} cannot be loaded from the Hugging Face hub", f"{type(error).__name__}: {error}"
-        raise DataError(what, got=got, remedy=f"{remedy} or give local files") from error
     return _dataset(dataset, task, address)
 
 
@@ -140,26 +125,20 @@ def _usable(names: Sequence[str], task: Task) -> list[str]:
 
 
 def _table(
-    name: str,
-    batches: Iterator[Mapping[str, list[Any]]],
-    columns: tuple[str, ...],
-    features: Mapping[str, Any],
-    task: Task,
+    name: str, batches: Iterator[Any], columns: Sequence[str], features: Mapping[str, Any], task: Task
 ) -> Source:
-    """Number the rows from 1, and turn declared class indices into the names they stand for."""
+    """Number the rows of Arrow batches from 1, and turn declared class indices into the names they stand for."""
     label = next((column for column in task.label_columns if column in columns), "")
-    names = features[label].names if isinstance(features.get(label), ClassLabel) else None
+    names = tuple(features[label].names) if isinstance(features.get(label), ClassLabel) else None
 
     def rows() -> Iterator[RawRow]:
-        used = _usable(columns, task)
-        for number, row in enumerate((row for batch in batches for row in zip(*batch.values(), strict=True)), 1):
-            values = dict(zip(used, row, strict=True))
+        for number, values in enumerate((values for batch in batches for values in batch.to_pylist()), 1):
             if names is not None and isinstance(index := values.get(label), int):
                 # -1 is how the hub marks a row without a label.
                 values[label] = names[index] if 0 <= index < len(names) else None
             yield RawRow(number, values, f"{name}, row {number}")
 
-    return Source(name, rows(), unit="row", columns=columns, label_names=names and tuple(names))
+    return Source(name, rows(), unit="row", columns=tuple(columns), label_names=names)
 
 
 def _folder(path: Path, task: Task) -> Source:
@@ -187,23 +166,15 @@ def _review(path: Path) -> Iterator[tuple[dict[str, object], str]]:
 
 def _questions(path: Path) -> Iterator[tuple[dict[str, object], str]]:
     """The questions of one article as rows, each with its place."""
-    try:
+    rule = "JSON with article, and as many questions as options and answers"
+    with one_line(f"{path}: not a RACE article", rule, DataError):
         page = json.loads(_whole(path))
         lists = [page["questions"], page["options"], page["answers"]]
-        rows = list(zip(*lists, strict=True))
         if not all(isinstance(part, list) for part in lists):
             raise TypeError("questions, options and answers are lists")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        got, rule = (
-            f"{type(error).__name__}: {error}",
-            "JSON with article, and as many questions as options and answers",
-        )
-        raise DataError(f"{path}: not a RACE article", got=got, rule=rule) from error
+        rows = [dict(zip(("question", "options", "answer"), row, strict=True)) for row in zip(*lists, strict=True)]
     for i, row in enumerate(rows, 1):
-        yield (
-            dict(zip(("question", "options", "answer"), row, strict=True), article=page.get("article")),
-            f"{path}, question {i}",
-        )
+        yield row | {"article": page.get("article")}, f"{path}, question {i}"
 
 
 def _whole(path: Path) -> str:

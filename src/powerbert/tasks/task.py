@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["classification", "regression", "multiple-choice"]
 
+SHORTEST = 8  # of N: no tokenizer adds more than four special tokens to a pair, and some text is left
 CHOICES = 4  # options of a RACE question
 ROWS_AT_ONCE = 1000  # that are taken from a dataset in one go
-METRIC_NAMES = {"classes": ("accuracy", "f1", "matthews", "macro_f1"), "numbers": ("spearman",)}
-"""What is scored -> by which metrics of `metrics.py`, which is not imported for a flag's sake."""
+METRIC_NAMES = dict.fromkeys(("accuracy", "f1", "matthews", "macro_f1"), "classes") | {"spearman": "numbers"}
+"""The metrics of `metrics.py`, which is not imported for a flag's sake -> what they score."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,12 @@ class HyperParameters:
 DEFAULT_HYPER_PARAMETERS = HyperParameters(3e-5, 1e-3, 3e-4, 32, published=False)
 """For a user's own task: the middle of the paper's ranges."""
 DEFAULT_FILES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+"""Split -> the file names it may have, without extension; the last is the hub's."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task; take one from `registry.find_task` or make one with `registry.own_task`.
-
-    Of several names for a column or a file the first that exists is taken.
-    """
+    """A task, as `registry` has or makes it; of several names for a column or file the first that exists is taken."""
 
     name: str
     kind: Kind
@@ -54,7 +53,6 @@ class Task:
     max_length: int | None = None  # N; None: the paper's rule on the training data (`encoding.choose_max_length`)
     hyper_parameters: HyperParameters = DEFAULT_HYPER_PARAMETERS
     files: Mapping[str, tuple[str, ...]] = field(default_factory=DEFAULT_FILES.copy, hash=False)
-    """Split -> the file names it may have, without extension; the last is the hub's."""
     folders: tuple[str, ...] = ()  # the names of the task's folder inside a folder of all tasks
     headerless: tuple[str, ...] = ()  # the columns of a TSV file that has no header (GLUE's CoLA)
     skip_incomplete: bool = False  # skip rows without a text, with a note: the official file has some (QQP)
@@ -90,18 +88,22 @@ def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> st
 
     F1 is that of class 1 where there are two classes, and macro F1, under that name, where there are more.
     """
-    scored, other = ("numbers", "classes") if kind == "regression" else ("classes", "numbers")
-    name = name or METRIC_NAMES[scored][0]
-    if name in METRIC_NAMES[other]:
-        raise DataError(
-            f"{name} does not score {scored}",
-            rule=f"a {kind} is scored by {' or '.join(METRIC_NAMES[scored])}",
-            remedy="name another with --metric" if scored == "numbers" else "for numbers use --regression",
-        )
-    if name not in METRIC_NAMES[scored]:
-        known = [name for names in METRIC_NAMES.values() for name in names]
-        raise DataError("unknown metric", got=name, rule=f"metrics are {', '.join(known)}")
+    scored = "numbers" if kind == "regression" else "classes"
+    fitting = [known for known, what in METRIC_NAMES.items() if what == scored]
+    name = name or fitting[0]
+    if name not in METRIC_NAMES:
+        raise DataError("unknown metric", got=name, rule=f"metrics are {', '.join(METRIC_NAMES)}")
+    if name not in fitting:
+        rule = f"a {kind} is scored by {' or '.join(fitting)}"
+        remedy = "name another with --metric" if kind == "regression" else "for numbers use --regression"
+        raise DataError(f"{name} does not score {scored}", rule=rule, remedy=remedy)
     return "macro_f1" if name == "f1" and labels is not None and len(labels) > 2 else name
+
+
+def check_max_length(max_length: int | None) -> None:
+    """Refuse an N that leaves no room for text."""
+    if max_length is not None and max_length < SHORTEST:
+        raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
 
 
 def same_labels(own: Sequence[str], asked: Sequence[str]) -> bool:
@@ -125,10 +127,9 @@ class Split:
         return len(self.dataset)
 
     def part(self, rows: int, seed: int) -> Split:
-        """Shuffle, then take `rows` rows (all, if there are fewer); the notes say so.
+        """Take so many rows (all, if there are fewer), shuffled, because files come in order: aclImdb by label.
 
-        Shuffled first, because files come in order: RACE by level, aclImdb by label. With one seed a
-        smaller part is the beginning of a larger one.
+        The notes say so. With one seed a smaller part is the beginning of a larger one.
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")

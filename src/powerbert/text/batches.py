@@ -1,7 +1,7 @@
 """Rows to batches of like length.
 
-A batch costs its rows times its longest input, PAD included. Sorted by real length there is next to no
-PAD; a budget of word-vectors then bounds the time and memory of a batch, whatever the lengths are.
+A batch costs its rows times its longest input, PAD included. Sorted by real length there is next to no PAD; a budget of
+word-vectors then bounds the time and memory of a batch, whatever the lengths are.
 """
 
 from __future__ import annotations
@@ -19,17 +19,14 @@ from torch.utils.data import Sampler
 from powerbert.errors import DataError, PowerBertError
 from powerbert.text.tokenise import INPUTS
 
-BUDGET = 4096
-"""Word-vectors of a batch at encoder 1."""
-POOL = 50
-"""Batches per pool that is sorted by length: large enough for like lengths, small enough to stay random."""
-TEACHER = "teacher"
-"""The column of a teacher's answers: for the loss, not for the model."""
+BUDGET = 4096  # word-vectors of a batch at encoder 1
+POOL = 50  # batches per pool that is sorted by length: large enough for like lengths, small enough to stay random
+TEACHER = "teacher"  # the column of a teacher's answers: for the loss, not for the model
 
 Integers = NDArray[numpy.int64]
 
 
-def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) -> list[list[int]]:
+def plan_batches(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) -> list[list[int]]:
     """Indices into `lengths` in batches, long to short: rows times longest within the budget.
 
     Large batches have few different numbers of rows; such a batch uses at least half of the budget.
@@ -37,15 +34,14 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
     Long inputs come first, so that memory is at its highest at the start, not in the end.
     """
     if budget < 1 or (most is not None and most < 1):
-        raise PowerBertError(
-            "a batch is too small", got=(budget, most), rule="it holds at least one word-vector and one row"
-        )
-    order = length_order(lengths)
-    batches: list[list[int]] = []
-    at = 0
+        rule = "it holds at least one word-vector and one row"
+        raise PowerBertError("a batch is too small", got=(budget, most), rule=rule)
+    order, batches, at = length_order(lengths), [], 0
     while at < len(order):
         rows = max(1, budget // max(1, lengths[order[at]]))
-        rows = _few_numbers(min(rows, most or rows, len(order) - at))
+        rows = min(rows, most or rows, len(order) - at)
+        if rows > 16:  # a power of two: engines make and keep kernels for every number of rows they meet
+            rows = 1 << (rows.bit_length() - 1)
         batches.append(order[at : at + rows])
         at += rows
     return batches
@@ -54,11 +50,6 @@ def plan(lengths: Sequence[int], budget: int = BUDGET, most: int | None = None) 
 def length_order(lengths: Sequence[int]) -> list[int]:
     """Row numbers from long to short; equal lengths keep their order."""
     return sorted(range(len(lengths)), key=lambda row: -lengths[row])
-
-
-def _few_numbers(rows: int) -> int:
-    """A power of two from 16 on: engines make and keep kernels for every number of rows they meet."""
-    return rows if rows < 16 else 1 << (rows.bit_length() - 1)
 
 
 def collate(rows: Sequence[Mapping[str, Sequence[int]]], pad: int | None, multiple: int = 1) -> dict[str, Integers]:
@@ -115,13 +106,12 @@ def flattened(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 class LengthGroupedSampler(Sampler[int]):
     """Row numbers such that every `batch_size` in turn have like lengths; give it to a DataLoader.
 
-    The order is decided by seed and epoch alone. transformers' own `group_by_length` will not do: it
-    draws from torch's global generator, so a resumed epoch has another order; it measures `input_ids`,
-    which for multiple choice has length 4 everywhere; and it shuffles evaluation.
+    The order is decided by seed and epoch alone. transformers' own `group_by_length` will not do: it draws from torch's
+    global generator, so a resumed epoch has another order; it measures `input_ids`, which for multiple choice has
+    length 4 everywhere; and it shuffles evaluation.
 
-    `batch_size` is the effective one (per device, times accumulation, times processes), so that any
-    split of it into devices and steps trains on the same batches. Trainer and accelerate call
-    `set_epoch` at the start of each epoch.
+    `batch_size` is the effective one (per device, times accumulation, times processes), so that any split of it into
+    devices and steps trains on the same batches. Trainer and accelerate call `set_epoch` as each epoch starts.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:

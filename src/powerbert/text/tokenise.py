@@ -8,15 +8,11 @@ from typing import Any, NamedTuple
 
 from powerbert.errors import PowerBertError
 
-CHARACTERS_PER_TOKEN = 32
-"""More characters than this per word piece are never read: 10 MB of words took 34 s to tokenise to 128."""
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""What a model may read of a row."""
+CHARACTERS_PER_TOKEN = 32  # more per word piece are never read: 10 MB of words took 34 s to tokenise to 128
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")  # what a model may read of a row
 
-Text = str | tuple[str, str]
-"""A text, or a pair of texts."""
-Row = dict[str, list[int]]
-"""One input without padding: its word pieces under the names of `INPUTS`."""
+Text = str | tuple[str, str]  # a text, or a pair of texts
+Row = dict[str, list[int]]  # one input without padding: its word pieces under the names of `INPUTS`
 
 _GAP = re.compile(rf"(?<!\s)\s{{{CHARACTERS_PER_TOKEN},}}")
 
@@ -35,7 +31,6 @@ def tokenise(
     texts: Sequence[Text],
     longest: int,
     inputs: Sequence[str] = INPUTS,
-    *,
     truncation: str = "longest_first",
 ) -> Tokenised:
     """Tokenise texts or pairs, also empty ones, each to at most `longest` word pieces.
@@ -50,11 +45,12 @@ def tokenise(
     made = tokenizer(ready, truncation=truncation, max_length=longest, split_special_tokens=True)
     names = [name for name in inputs if name in made]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*(made[name] for name in names), strict=True)]
-    cut = [
-        capped or (len(row["input_ids"]) >= longest and _overflows(made, i))
+    encodings = made.encodings or ()
+    cut = [  # a full row may hold all of its text: a slow tokenizer does not say so, and we assume that it was cut
+        capped or (len(row["input_ids"]) >= longest and (not encodings or bool(encodings[i].overflowing)))
         for i, (row, (_, capped)) in enumerate(zip(rows, cleaned, strict=True))
     ]
-    return Tokenised(rows, cut, ready, made.encodings or ())
+    return Tokenised(rows, cut, ready, encodings)
 
 
 def clean(text: str, longest: int) -> tuple[str, bool]:
@@ -82,8 +78,3 @@ def _clean(text: Text, longest: int) -> tuple[Text, bool]:
         return clean(text, longest)
     (first, one), (second, other) = (clean(part, longest) for part in text)
     return (first, second), one or other
-
-
-def _overflows(made: Any, row: int) -> bool:
-    """Whether the tokenizer left word pieces out; of a slow one, which does not say so, we assume it."""
-    return made.encodings is None or bool(made.encodings[row].overflowing)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from powerbert.engines.answers import answer_rows
 from powerbert.engines.engine import Engine
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.errors import DataError
 from powerbert.modeling.limits import longest_input
 from powerbert.tasks.checks import Findings, check_splits
 from powerbert.tasks.encoding import choose_max_length, covering_length, encode_split, measure_lengths
@@ -27,10 +26,8 @@ from powerbert.tasks.metrics import Interval, bootstrap_interval, metric
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.sources import DataSource
-from powerbert.tasks.task import Split, Task
+from powerbert.tasks.task import Split, Task, check_max_length
 from powerbert.text.batches import flattened
-
-SHORTEST = 8  # of N
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,7 @@ class Data:
     @classmethod
     def of(cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None) -> Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
-        if max_length is not None and max_length < SHORTEST:
-            raise DataError("--max-length is too small", got=max_length, rule=f"N is at least {SHORTEST}")
+        check_max_length(max_length)
         return cls(task, splits, check_splits(splits, task), max_length)
 
     @classmethod

@@ -20,7 +20,8 @@ ONLY_IF_RELATIVE = {"deberta-v2": {"attention.self.pos_ebd_size", "attention.sel
 def test_each_part_that_an_adapter_names_is_missed_when_it_is_gone(family, monkeypatch):
     base, adapter = tiny(family).base_model, families.FAMILIES[family]
     adapter.check(base)
-    assert adapter.of_encoder
+    assert adapter.mixing
+    assert adapter.feeding
     for kind in ("of_base", "of_encoder"):
         monkeypatch.setattr(type(adapter), kind, (*getattr(adapter, kind), "renamed.part"))
         with pytest.raises(UnsupportedModelError, match=r"has no renamed\.part; .*docs/dependencies\.md"):

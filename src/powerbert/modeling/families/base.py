@@ -49,18 +49,21 @@ class Family:
     linear: tuple[str, ...] = ("query", "key", "value")  # its linear layers
     head_size: str = "attention_head_size"
     forget: str = "dropout.p"  # its dropout on attention probabilities
-    of_base: tuple[str, ...] = ("embeddings", "encoder.layer")  # paths of what the adapter uses of the base model
+    mixing: tuple[str, ...] = ()  # paths of what the mixed values pass: the norm, last, after the residual is added
+    feeding: tuple[str, ...] = ()  # the same of the feed-forward network
+    layers: str = "encoder.layer"  # the path in the base model of its encoders
+    of_base: tuple[str, ...] = ("embeddings",)  # paths of what else the adapter uses of the base model
     of_encoder: tuple[str, ...] = ()  # paths of what else it uses of each encoder
     of_host: tuple[Any, tuple[str, ...]] = (None, ())  # a module of transformers and functions of it that it calls
 
     def parts(self) -> tuple[str, ...]:
         """Paths of all that the adapter uses of an encoder."""
         made = (*self.linear, self.head_size, self.forget)
-        return (*(f"{self.attention}.{part}" for part in made), *self.of_encoder)
+        return (*(f"{self.attention}.{part}" for part in made), *self.mixing, *self.feeding, *self.of_encoder)
 
     def check(self, base: Any) -> None:
         """Refuse a model that lacks a part: transformers may have changed since the adapter was written."""
-        missing = _missing(*self.of_host) or _missing(base, self.of_base)
+        missing = _missing(*self.of_host) or _missing(base, (self.layers, *self.of_base))
         missing = missing or _missing(self.encoders(base)[0], self.parts())
         if missing:
             what = f"{type(base).__name__} of this transformers has no {missing}"
@@ -74,7 +77,7 @@ class Family:
 
     def encoders(self, base: Any) -> list[Any]:
         """The modules of encoders 1 to L, in order; a shared module appears once per use."""
-        return list(base.encoder.layer)
+        return list(attrgetter(self.layers)(base))
 
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         """Embed the words: (batch, length, hidden)."""
@@ -115,11 +118,11 @@ class Family:
 
     def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
         """Project, add and normalise the mixed values: the output of the self-attention module."""
-        raise NotImplementedError
+        return _added(encoder, self.mixing, mixed, residual)
 
     def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
         """The feed-forward network with its residual."""
-        raise NotImplementedError
+        return _added(encoder, self.feeding, attended, attended)
 
     def after_first(self, base: Any, context: Any, hidden: Tensor, positions: Tensor) -> Tensor:
         """What a family does once, after encoder 1."""
@@ -133,6 +136,13 @@ class Family:
     def reads_cls_only(self, model: Any) -> bool:
         """Whether this head, a class of transformers itself, reads nothing but row 0."""
         return type(model).__name__.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+
+
+def _added(encoder: Any, paths: tuple[str, ...], rows: Tensor, residual: Tensor) -> Tensor:
+    *layers, norm = (attrgetter(path)(encoder) for path in paths)
+    for layer in layers:
+        rows = layer(rows)
+    return norm(rows + residual)
 
 
 def _missing(whole: Any, paths: tuple[str, ...]) -> str | None:

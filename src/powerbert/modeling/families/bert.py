@@ -18,7 +18,8 @@ class Bert(Family):
     """BERT and the families that share its encoder class for class."""
 
     attention = "attention.self"
-    of_encoder: tuple[str, ...] = ("attention.output", "intermediate", "output")
+    mixing: tuple[str, ...] = ("attention.output",)  # these two add and normalise for themselves
+    feeding = ("intermediate", "output")
 
     @override
     def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
@@ -64,7 +65,8 @@ class MPNet(Roberta):
     attention = "attention.attn"
     linear = ("q", "k", "v")
     of_base = (*Roberta.of_base, "encoder.relative_position_bucket", "encoder.relative_attention_bias")
-    of_encoder = ("attention.attn.o", "attention.dropout", "attention.LayerNorm", "intermediate", "output")
+    mixing = ("attention.attn.o", "attention.dropout", "attention.LayerNorm")
+    attention_output = Family.attention_output
 
     @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> Tensor:
@@ -78,43 +80,28 @@ class MPNet(Roberta):
     def bias(self, encoder: Any, heads: Projections, context: Any, asking: Tensor, positions: Tensor) -> Tensor | None:
         return by_distance(context, asking, positions).permute(0, 3, 1, 2)
 
-    @override
-    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
-        own = encoder.attention
-        return own.LayerNorm(own.dropout(own.attn.o(mixed)) + residual)
-
 
 class DistilBert(Family):
     """DistilBERT: no types, no pooler, and its encoders live in `base.transformer`."""
 
     linear = ("q_lin", "k_lin", "v_lin")
-    of_base = ("embeddings", "transformer.layer")
-    of_encoder = ("attention.out_lin", "sa_layer_norm", "ffn", "output_layer_norm")
-
-    @override
-    def encoders(self, base: Any) -> list[Any]:
-        return list(base.transformer.layer)
+    mixing = ("attention.out_lin", "sa_layer_norm")
+    feeding = ("ffn", "output_layer_norm")
+    layers = "transformer.layer"
 
     @override
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         return base.embeddings(inputs.input_ids, inputs.inputs_embeds, inputs.position_ids)
-
-    @override
-    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
-        return encoder.sa_layer_norm(encoder.attention.out_lin(mixed) + residual)
-
-    @override
-    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
-        return encoder.output_layer_norm(encoder.ffn(attended) + attended)
 
 
 class Albert(Family):
     """ALBERT: encoder j is a use of a shared module, so nothing of encoder j may live in it."""
 
     forget = "attention_dropout.p"
-    of_base = ("embeddings", "encoder.albert_layer_groups", "encoder.embedding_hidden_mapping_in", "pooler")
-    _attention = ("attention.dense", "attention.output_dropout", "attention.LayerNorm")
-    of_encoder = (*_attention, "ff_chunk", "full_layer_layer_norm")
+    mixing = ("attention.dense", "attention.output_dropout", "attention.LayerNorm")
+    feeding = ("ff_chunk", "full_layer_layer_norm")
+    layers = "encoder.albert_layer_groups"
+    of_base = (*Family.of_base, "encoder.embedding_hidden_mapping_in", "pooler")
 
     @override
     def encoders(self, base: Any) -> list[Any]:
@@ -126,15 +113,6 @@ class Albert(Family):
     def embed(self, base: Any, inputs: Inputs) -> Tensor:
         # Embeddings are narrow; one matrix maps them to the hidden size.
         return base.encoder.embedding_hidden_mapping_in(super().embed(base, inputs))
-
-    @override
-    def attention_output(self, encoder: Any, mixed: Tensor, residual: Tensor) -> Tensor:
-        own = encoder.attention
-        return own.LayerNorm(residual + own.output_dropout(own.dense(mixed)))
-
-    @override
-    def feed_forward(self, encoder: Any, attended: Tensor) -> Tensor:
-        return encoder.full_layer_layer_norm(encoder.ff_chunk(attended) + attended)
 
     @override
     def finish(self, base: Any, hidden: Tensor) -> tuple[Tensor, Tensor | None]:

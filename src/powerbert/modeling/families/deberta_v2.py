@@ -28,8 +28,7 @@ class DebertaV2(Bert):
 
     linear = ("query_proj", "key_proj", "value_proj")
     of_base = (*Bert.of_base, "encoder.relative_attention", "encoder.conv", "encoder.get_rel_embedding")
-    _kinds = ("attention.self.relative_attention", "attention.self.pos_att_type", "attention.self.share_att_key")
-    of_encoder = (*_kinds, *Bert.of_encoder)
+    of_encoder = ("attention.self.relative_attention", "attention.self.pos_att_type", "attention.self.share_att_key")
     of_host = (modeling_deberta_v2, ("make_log_bucket_position",))
 
     @override

@@ -21,14 +21,12 @@ class ModernBert(Family):
     linear = ("Wqkv",)
     head_size = "head_dim"
     forget = "attention_dropout"
-    of_base = ("embeddings", "layers", "rotary_emb", "final_norm", "config.layer_types")
-    _attention = ("attn.sliding_window", "attn.Wo", "attn.out_drop")
-    of_encoder = (*_attention, "attention_type", "attn_norm", "mlp_norm", "mlp")
+    layers = "layers"
+    of_base = (*Family.of_base, "rotary_emb", "final_norm", "config.layer_types")
+    mixing = ("attn.Wo", "attn.out_drop")
+    feeding = ("mlp_norm", "mlp")
+    of_encoder = ("attn_norm", "attention_type", "attn.sliding_window")
     of_host = (modeling_modernbert, ("apply_rotary_pos_emb",))
-
-    @override
-    def encoders(self, base: Any) -> list[Any]:
-        return list(base.layers)
 
     @override
     def context(self, base: Any, inputs: Inputs, hidden: Tensor) -> dict[str, tuple[Tensor, Tensor]]:

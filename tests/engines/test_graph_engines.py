@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from models import batch_of
 
-from powerbert.engines.openvino_engine import OpenVinoEngine
+from powerbert.engines.graph_engines import OpenVinoEngine
 
 pytest.importorskip("openvino")
 
@@ -22,7 +22,7 @@ MANY_SHAPES = """
 import sys
 from pathlib import Path
 import numpy as np
-from powerbert.engines import openvino_engine as module
+from powerbert.engines import graph_engines as module
 
 module.KERNELS = 50  # so that few shapes are enough to fill it
 engine = module.OpenVinoEngine.load(Path(sys.argv[1]), None, 1)

@@ -1,0 +1,177 @@
+"""The engines that run an exported graph: ONNX Runtime and OpenVINO."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from powerbert.engines.engine import Answer, Engine
+from powerbert.errors import ModelFolderError, one_line, require
+from powerbert.export.exported import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, read_exported
+from powerbert.export.graph import LOGITS
+from powerbert.folders.manifest import MANIFEST, Manifest
+from powerbert.folders.safe import read_tokenizer
+from powerbert.modeling.trace import by_input
+from powerbert.text.batches import Integers
+
+_HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
+"""What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it."""
+KERNELS, ONEDNN_KERNELS = 400, 0
+"""Kernels that OpenVINO keeps, of each kind, and that oneDNN keeps beneath it. Every new shape of a batch
+needs new ones, of up to half a megabyte; with their own 5000 and 1024 a stream of texts takes gigabytes."""
+_ONEDNN = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+
+
+class GraphEngine(Engine):
+    """A graph from a folder that was exported to this engine."""
+
+    interchangeable: tuple[str, ...] = ()  # precisions that run from the same file
+
+    def __init__(self, exported: Exported, tokenizer: Any, graph: Path, threads: int | None) -> None:
+        self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
+        self.problem_type, self.retention, self.encoders = exported.problem_type, exported.retention, exported.encoders
+        self.tokenizer = tokenizer
+        with one_line(f"{graph} cannot be loaded", EXPORT_AGAIN):
+            inputs = self.open(graph, threads)
+        if inputs != set(self.limits.inputs):
+            what = f"the graph in {graph.parent} reads other inputs than {MANIFEST} says"
+            rule = f"{sorted(self.limits.inputs)}"
+            raise ModelFolderError(what, got=sorted(inputs), rule=rule, remedy=EXPORT_AGAIN)
+
+    @abstractmethod
+    def open(self, graph: Path, threads: int | None) -> set[str]:
+        """Open the file and name the inputs of the graph."""
+
+    @abstractmethod
+    def outputs(self, inputs: dict[str, Integers], retained: bool) -> dict[str, Any]:
+        """Run the graph: logits and, if asked for, the positions that each encoder retained."""
+
+    @classmethod
+    def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
+        """Load a folder that was exported to this engine, in a precision that can be had from its files."""
+        require({"onnx": "onnxruntime"}.get(cls.name, cls.name), cls.name)
+        exported = read_exported(folder, manifest)
+        if exported is None:
+            rule = f"the engine {cls.name} runs what was exported to it"
+            remedy = f"powerbert export --model {folder} --to {cls.name} --output OUT"
+            raise ModelFolderError(f"{folder} is not an exported model", rule=rule, remedy=remedy)
+        if exported.engine != cls.name:
+            what, remedy = "was exported to another engine", f"use engine {exported.engine}, or {EXPORT_AGAIN}"
+            raise ModelFolderError(f"{folder} {what}", got=exported.engine, rule=f"asked for {cls.name}", remedy=remedy)
+        if exported.precision not in cls.precisions:
+            what, rule = f"{folder / MANIFEST} has an unknown precision", "one of " + ", ".join(cls.precisions)
+            raise ModelFolderError(what, got=exported.precision, rule=rule, remedy=EXPORT_AGAIN)
+        if precision not in (None, exported.precision):
+            if not {precision, exported.precision} <= set(cls.interchangeable):
+                what, rule = f"{folder} was exported in another precision", f"asked for {precision}"
+                remedy = f"{EXPORT_AGAIN} in {precision}"
+                raise ModelFolderError(what, got=exported.precision, rule=rule, remedy=remedy)
+            exported = exported._replace(precision=precision)
+        graph = folder / GRAPHS[cls.name]
+        if not graph.is_file():
+            raise ModelFolderError(f"{graph} is missing", remedy=EXPORT_AGAIN)
+        return cls(exported, read_tokenizer(folder), graph, threads)
+
+    @override
+    def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
+        outputs = self.outputs(inputs, retained)
+        logits = np.asarray(outputs.pop(LOGITS), dtype=np.float32)
+        places = [(rows, (rows >= 0).sum(axis=1)) for rows in outputs.values()]  # -1 after those of an input
+        return Answer(logits, by_input(places, len(logits)) if retained else None)
+
+
+class OnnxEngine(GraphEngine):
+    """fp32, or int8 with a scale for each word-vector as it comes."""
+
+    name = "onnx"
+    precisions = PRECISIONS[name]
+
+    @override
+    def open(self, graph: Path, threads: int | None) -> set[str]:
+        onnxruntime = require("onnxruntime", self.name)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # a graph that cannot be read is told in one line
+        options.intra_op_num_threads = threads or 0
+        self.session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self.names = [output.name for output in self.session.get_outputs()]
+        return {given.name for given in self.session.get_inputs()}
+
+    @override
+    def outputs(self, inputs: dict[str, Integers], retained: bool) -> dict[str, Any]:
+        wanted = self.names if retained else [LOGITS]
+        return dict(zip(wanted, self.session.run(wanted, inputs), strict=True))
+
+
+class OpenVinoEngine(GraphEngine):
+    """fp32, int8 calibrated on the user's own text, or bf16 from the same file as fp32."""
+
+    name = "openvino"
+    precisions = PRECISIONS[name]
+    interchangeable = ("fp32", "bf16")
+
+    @override
+    def open(self, graph: Path, threads: int | None) -> set[str]:
+        hint = _HINTS[self.precision]
+        self._options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
+        self._options["CPU_RUNTIME_CACHE_CAPACITY"] = str(KERNELS)
+        if threads is not None:
+            self._options["INFERENCE_NUM_THREADS"] = str(threads)
+        self._core, self._lock = require("openvino", self.name).Core(), Lock()
+        self._free: dict[bool, list[Any]] = {False: [], True: []}
+        with _few_kernels():
+            self._graph = self._core.read_model(str(graph))
+            self._compiled = {False: self._compile(retained=False)}
+        return {given.any_name for given in self._graph.inputs}
+
+    def _compile(self, retained: bool) -> Any:
+        """Without the outputs that tell what was retained nothing is computed that only they need."""
+        graph = self._graph.clone()  # weights are shared
+        for result in graph.get_results():
+            if not retained and LOGITS not in result.output(0).names:
+                graph.remove_result(result)
+        return self._core.compile_model(graph, "CPU", self._options)
+
+    @override
+    def outputs(self, inputs: dict[str, Integers], retained: bool) -> dict[str, Any]:
+        with self._request(retained) as request:
+            return {key.any_name: rows for key, rows in request.infer(inputs).items()}
+
+    @contextmanager
+    def _request(self, retained: bool) -> Iterator[Any]:
+        """A request that nobody else runs: there are as many as there were calls at the same time.
+
+        The graph that also tells what was retained is compiled when somebody asks, for it runs longer.
+        """
+        with self._lock:
+            if retained not in self._compiled:
+                self._compiled[retained] = self._compile(retained)
+            free = self._free[retained]
+            request = free.pop() if free else self._compiled[retained].create_infer_request()
+        try:
+            yield request
+        finally:
+            free.append(request)
+
+
+@contextmanager
+def _few_kernels() -> Iterator[None]:
+    """Bound oneDNN's cache, whose size it reads from the environment once: when OpenVINO first compiles.
+
+    Only meanwhile, for torch has a oneDNN of its own; a size that the user has set stays.
+    """
+    if _ONEDNN in os.environ:
+        yield
+        return
+    os.environ[_ONEDNN] = str(ONEDNN_KERNELS)
+    try:
+        yield
+    finally:
+        del os.environ[_ONEDNN]
