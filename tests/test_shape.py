@@ -26,9 +26,9 @@ BUDGET = {
     "long files": 1,
     "long functions": 0,
     "names twice": 2,
-    "modules without a test": 2,
-    "modules": 6,
-    "lines": 1450,
+    "modules without a test": 0,
+    "modules": 0,
+    "lines": 900,
     "paper": 0,
     "tracing": 0,
 }
