@@ -142,7 +142,7 @@ def test_more_changed_labels_than_one_in_a_hundred_are_told(folder, tmp_path, tr
     def turned(first, second, texts, compare=command.compare):
         """The true comparison, but for so many labels turned round."""
         found = compare(first, second, texts)
-        found.second[:changed] = -found.first[:changed]
+        found[1][:changed] = -found[0][:changed]
         return found
 
     monkeypatch.setattr(command, "compare", turned)

@@ -16,9 +16,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
-from powerbert.export.compare import Comparison
-from powerbert.export.exported import check_exportable
-from powerbert.export.write import check_engine, needs_scales
+from powerbert.export.write import check_engine, check_exportable, needs_scales
 from powerbert.export.write import export as write
 from powerbert.modeling.apply import apply
 from powerbert.modeling.storage import load
@@ -89,20 +87,26 @@ def _calibration(file: str, task: Task) -> list[Text]:
 def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, task: Task) -> dict[str, Any]:
     """Torch in fp32 against the folder that was just written, on the last rows, which gave no scales."""
     with working(f"comparing the answers to {len(texts):,} texts"):
-        found = compare(torch, open_engine(asked.output), texts)
-    metrics = None
+        first, second = compare(torch, open_engine(asked.output), texts)
+    figures, metrics = _agreement(first, second), None
     if "label" in rows.dataset.column_names:
         labels = numpy.asarray(rows.dataset["label"][-len(texts) :])
-        arms = {"torch fp32": found.first, "exported": found.second}
+        arms = {"torch fp32": first, "exported": second}
         metrics = {name: metric(task.metric)(answers(logits, task), labels) for name, logits in arms.items()}
     if asked.shows:
-        show(comparison_table(found, f"{asked.to} {asked.precision}", metrics, task.metric))
-    if found.agreement is not None and found.agreement < AGREEMENT:
-        changed = f"{asked.precision} changes {100 * (1 - found.agreement):.1f} % of the labels"
+        show(comparison_table(figures, f"{asked.to} {asked.precision}", metrics, task.metric))
+    if (same := figures["agreement"]) is not None and same < AGREEMENT:
+        changed = f"{asked.precision} changes {100 * (1 - same):.1f} % of the labels"
         note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
-    return found.to_json() | {"metric": metrics}
+    return figures | {"metric": metrics}
 
 
-def compare(first: Engine, second: Engine, texts: list[Text]) -> Comparison:
-    """Let both engines answer, each in batches of like length."""
-    return Comparison(*(numpy.stack(list(answer(engine, texts))) for engine in (first, second)))
+def compare(first: Engine, second: Engine, texts: list[Text]) -> tuple[Any, ...]:
+    """Let both engines answer, each in batches of like length: logits (texts, labels) each."""
+    return tuple(numpy.stack(list(answer(engine, texts))) for engine in (first, second))
+
+
+def _agreement(first: Any, second: Any) -> dict[str, Any]:
+    """Share of texts with the same label, None if the model predicts one number; the largest difference of a logit."""
+    same = None if first.shape[1] == 1 else float((first.argmax(axis=1) == second.argmax(axis=1)).mean())
+    return {"texts": len(first), "agreement": same, "difference": float(numpy.abs(first - second).max())}

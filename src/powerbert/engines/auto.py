@@ -194,6 +194,7 @@ def choose_target(
     if not asked:
         raise PowerBertError("unknown precision", got=precision, rule="fp32, int8 or bf16")
     arms, program = {}, trace_graph(model, limits_of(model, tokenizer))
+    unseen = unseen if model.config.num_labels > 1 else ()  # a number has no label to keep
     with TorchEngine(model, tokenizer) as torch_engine:
         labels = [row.argmax() for row in answer(torch_engine, unseen)]
     with TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home:

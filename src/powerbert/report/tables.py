@@ -12,7 +12,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from powerbert.export.compare import Comparison
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
 from powerbert.report.words import runs
@@ -79,13 +78,13 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def comparison_table(found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str) -> Table:
+def comparison_table(found: dict[str, Any], exported: str, metrics: Mapping[str, float] | None, metric: str) -> Table:
     """An exported model against torch in fp32; `metrics` are those of both, where there are labels."""
-    title = f"{len(found.first):,} texts that were not used for the scales"
+    title = f"{found['texts']:,} texts that were not used for the scales"
     table = plain_table(title, [""], [f"{exported} against torch fp32"])
-    if found.agreement is not None:
-        table.add_row("same label", f"{100 * found.agreement:.2f} %")
-    table.add_row("largest difference of a logit", f"{found.difference:.4f}")
+    if found["agreement"] is not None:
+        table.add_row("same label", f"{100 * found['agreement']:.2f} %")
+    table.add_row("largest difference of a logit", f"{found['difference']:.4f}")
     if metrics is not None:
         before, after = (100 * value for value in metrics.values())
         table.add_row(metric, f"{before:.2f} -> {after:.2f}")
