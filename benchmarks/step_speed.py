@@ -23,7 +23,7 @@ import powerbert
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
 from powerbert.training import Data, Options, RetrainOptions, StepResult, finetune, retrain
-from powerbert.training.sandwich import linear
+from powerbert.training.sandwich import shaped
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def one_round(given: argparse.Namespace, data: Data, root: Path) -> dict[str, An
     common: dict[str, Any] = {"epochs": 1, "batch_size": 16, "accumulation": 1, "precision": given.precision}
     fine = finetune(given.model, data, root / "one", Options(**common))
     model, tokenizer = powerbert.load(fine.folder)
-    retention = linear(model.config.num_hidden_layers, given.budget)
+    retention = shaped("linear", model.config.num_hidden_layers, given.budget)
     powerbert.save(powerbert.apply(model, retention), tokenizer, root / "two")
     again = retrain(root / "two", data, root / "three", RetrainOptions(**common), teacher=fine.folder)
     work = again.evaluation.work

@@ -56,6 +56,15 @@ def test_repetitions_and_overlap_are_counted_and_the_first_is_named(tmp_path):
     assert findings.lines() == ["train: 5 rows (0 1, 1 4)", "dev: 3 rows (0 2, 1 1)"]
 
 
+def test_overlap_with_another_label_is_told_and_a_row_without_a_label_has_no_other(tmp_path):
+    train, dev = csv(tmp_path / "train.csv", ("a", 0), ("b", 1)), csv(tmp_path / "dev.csv", ("b", 0), ("a", 0))
+    task, data = read_splits({"train": train, "dev": dev}, OWN)
+    told = "2 of 2 dev rows are in the training data too"
+    assert f"{told}, 1 of them with another label; the first is line 2" in check_splits(data, task).warnings[-1]
+    unlabelled = read_split(dev, task, labelled=False)
+    assert f"{told}; the first is" in check_splits(data | {"dev": unlabelled}, task).warnings[-1]
+
+
 def test_a_pair_repeats_only_as_a_pair():
     data = datasets.Dataset.from_dict(
         {"text_a": ["ab", "a", "ab"], "text_b": ["c", "bc", "c"], "label": [1.0, 2.0, 3.0]}

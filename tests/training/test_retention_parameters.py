@@ -8,13 +8,7 @@ from models import batch_of, tiny
 
 from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.retention_parameters import (
-    CEILING,
-    NAME,
-    ReleaseRegulariser,
-    RetentionAdamW,
-    RetentionParameters,
-)
+from powerbert.training.retention_parameters import CEILING, NAME, RetentionAdamW, RetentionParameters, released
 
 
 def parameters(rows: list[list[float]], max_length: int | None = None) -> RetentionParameters:
@@ -110,5 +104,5 @@ def test_parameters_stay_between_zero_and_the_top_of_their_optimiser(l1, top):
 def test_the_releases_regulariser_is_in_the_loss():
     model = tiny("bert")
     r = RetentionParameters(model, bins=8)
-    loss = ReleaseRegulariser(r, 0.5)(model, {}, {"loss": torch.tensor(2.0)}, 0)
+    loss = released(r, 0.5, model, {}, {"loss": torch.tensor(2.0)}, 0)
     assert float(loss.detach()) == 2.0 + 0.5 * (1 + 2 + 3 + 4)  # every mass is 1

@@ -5,7 +5,6 @@ A shape spends its budget, never rises, and its early encoders retain more.
 
 from __future__ import annotations
 
-import numpy
 import pytest
 import torch
 from hypothesis import given
@@ -19,7 +18,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.registry import find_task
 from powerbert.training import AnytimeOptions, Options, anytime, finetune
-from powerbert.training.sandwich import LEAST, SHAPES, Sandwich, late, linear, random_configuration, scaled, work
+from powerbert.training.sandwich import LEAST, SHAPES, Sandwich, scaled, shaped, work
 
 FAST = {"epochs": 1, "batch_size": 8}
 
@@ -53,7 +52,7 @@ def test_a_folder_without_a_configuration_is_refused_before_the_training(one, tm
 def test_the_sandwich_adds_the_smallest_and_a_random_configuration():
     model = tiny("bert")
     batch = batch_of([15, 9]) | {"labels": torch.tensor([0, 1])}
-    objective = Sandwich(linear(4, 0.4), find_task("SST-2"), 1.0, seed=0)
+    objective = Sandwich(shaped("linear", 4, 0.4), find_task("SST-2"), 1.0, seed=0)
     losses = [float(objective(model, batch, model(**batch), step).detach()) for step in (0, 0, 1)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)  # decided by seed and step alone
     assert losses[0] != pytest.approx(losses[2], abs=1e-6)
@@ -67,7 +66,7 @@ def test_the_sandwich_of_a_regression_is_a_distance_although_the_head_does_not_s
     batch = batch_of([15, 9])
     with torch.no_grad():
         outputs = {"logits": model(**batch).logits, "loss": torch.tensor(0.0)}
-        loss = Sandwich(linear(4, 0.4), find_task("STS-B"), 1.0, seed=0)(model, batch, outputs, 0)
+        loss = Sandwich(shaped("linear", 4, 0.4), find_task("STS-B"), 1.0, seed=0)(model, batch, outputs, 0)
     assert float(loss) > 1e-6  # KL of one logit would be 0
 
 
@@ -76,16 +75,16 @@ def test_every_shape_spends_its_budget_and_never_rises(name, encoders, budget):
     least = work([1.0] + [LEAST] * (encoders - 1))  # a linear fall starts with all
     if name == "linear" and budget < least:
         with pytest.raises(PowerBertError, match="at least"):
-            linear(encoders, budget)
+            shaped("linear", encoders, budget)
         return
-    retention = SHAPES[name](encoders, budget)
+    retention = shaped(name, encoders, budget)
     assert len(retention) == encoders
     assert retention.is_relative
     assert work(retention.fractions) == pytest.approx(budget, abs=0.005)
 
 
 def test_late_retains_more_early_and_less_late_than_linear():
-    early, steady = late(12, 0.5).fractions, linear(12, 0.5).fractions
+    early, steady = shaped("late", 12, 0.5).fractions, shaped("linear", 12, 0.5).fractions
     assert early[3] > steady[3]
     assert early[9] < steady[9]
 
@@ -99,12 +98,12 @@ def test_a_learned_shape_is_raised_or_lowered_to_a_budget(budget):
 
 @given(st.integers(0, 999))
 def test_random_configurations_lie_between_the_smallest_and_full(seed):
-    smallest = linear(12, 0.35)
-    drawn = random_configuration(smallest, numpy.random.default_rng(seed))
+    smallest = shaped("linear", 12, 0.35)
+    drawn = Sandwich(smallest, find_task("SST-2"), 1.0, seed).drawn(step=seed)
     assert all(low <= share + 1e-9 for low, share in zip(smallest.fractions, drawn.fractions, strict=True))
 
 
 @pytest.mark.parametrize("budget", [0.0, 1.5, -1, float("nan")])
 def test_an_impossible_budget_is_refused(budget):
     with pytest.raises(PowerBertError, match="share of the work"):
-        linear(12, budget)
+        shaped("linear", 12, budget)

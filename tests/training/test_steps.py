@@ -256,6 +256,12 @@ def assert_same_weights(root, expected):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[key], theirs[key]) for key in ours), name
         assert retention_of(powerbert.load(root / name)[0]) == retention_of(powerbert.load(expected / name)[0])
+        assert logged(root / name) == logged(expected / name)  # what was trained again after a kill is there once
+
+
+def logged(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], figure) for line in lines for figure in ("loss", "eval_metric") if figure in line]
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])

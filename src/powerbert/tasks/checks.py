@@ -18,8 +18,9 @@ class Findings:
 
     rows: Mapping[str, int]
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # class name -> rows; not of a regression
-    spread: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
-    """Least, mean and greatest label of a regression."""
+    spread: Mapping[str, tuple[float, float, float]] = field(
+        default_factory=dict
+    )  # least, mean, greatest of a regression
     warnings: tuple[str, ...] = ()  # one line each, naming file and row
     notes: tuple[str, ...] = ()  # what the readers skipped and which part was taken, one line each
 
@@ -60,27 +61,21 @@ def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
             only, labels[name] = classes[only], {label: count[index] for index, label in enumerate(classes)}
         if len(count) == 1:
             warnings.append(_one_label(name, split, only, "values" if task.kind == "regression" else "classes"))
-    rows = {name: _rows(split, task) for name, split in splits.items()}
-    first = {name: {row.texts: row for row in reversed(rows[name])} for name in splits}
+    trained: dict[bytes, _Row] = {}
     for name in sorted(splits, key=lambda name: name != "train"):  # the training set first
-        split = splits[name]
-        again = [(row, first[name][row.texts]) for row in rows[name] if first[name][row.texts] is not row]
-        others = sum(row.label != earlier.label for row, earlier in again)
-        what = f"{name} rows repeat the text of an earlier row"
-        what += f", {others:,} of them with another label" if others else ""
-        warnings += _shared(split, again, what, f"repeats {split.unit}")
-        if name != "train" and (train := splits.get("train")):
-            both = [(row, first["train"][row.texts]) for row in rows[name] if row.texts in first["train"]]
-            what, which = f"{name} rows are in the training data too", f"is {train.unit}"
-            warnings += _shared(split, both, what, which, f" of {train.source}")
+        split, train, rows = splits[name], splits.get("train", splits[name]), _rows(splits[name], task)
+        first = {row.texts: row for row in reversed(rows)}
+        warnings += _shared(name, split, rows, first, split) + _shared(name, split, rows, trained, train)
+        trained = first if name == "train" else trained
     notes = tuple(f"{name}: {note}" for name, split in splits.items() for note in split.notes)
-    return Findings({name: len(rows[name]) for name in splits}, labels, spread, tuple(warnings), notes)
+    return Findings({name: len(split) for name, split in splits.items()}, labels, spread, tuple(warnings), notes)
 
 
 def _one_label(name: str, split: Split, only: object, kinds: str) -> str:
     """Refuse a training set with nothing to learn; a warning for any other split."""
-    start = f"{split.unit} {split.dataset['row'][0]}"
-    what = f"{split.source}: all {len(split):,} rows from {start} on are labelled {only!r}"
+    what = (
+        f"{split.source}: all {len(split):,} rows from {split.unit} {split.dataset['row'][0]} on are labelled {only!r}"
+    )
     if name == "train":
         raise DataError(what, rule=f"training needs at least two {kinds}", remedy="check the label column")
     return f"{what}, so the metric on {name} says little"
@@ -98,10 +93,15 @@ def _rows(split: Split, task: Task) -> list[_Row]:
     return rows
 
 
-def _shared(split: Split, pairs: list[tuple[_Row, _Row]], what: str, which: str, end: str = "") -> list[str]:
-    """A line about the rows whose text stands elsewhere too, if there are any."""
-    return [
-        f"{split.source}: {len(pairs):,} of {len(split):,} {what}; "
-        f"the first is {split.unit} {row.number}, which {which} {other.number}{end}"
-        for row, other in pairs[:1]
-    ]
+def _shared(name: str, split: Split, rows: list[_Row], known: Mapping[bytes, _Row], home: Split) -> list[str]:
+    """A line about the rows whose text a known row of `home`, this split or the training set, has too."""
+    pairs = [(row, known[row.texts]) for row in rows if known.get(row.texts, row) is not row]
+    if not pairs:
+        return []
+    others = sum(row.label not in (None, other.label) for row, other in pairs)
+    what, which, end = "are in the training data too", "is", f" of {home.source}"
+    if home is split:
+        what, which, end = "repeat the text of an earlier row", "repeats", ""
+    what += f", {others:,} of them with another label" if others else ""
+    numbers = f"{split.unit} {pairs[0][0].number}, which {which} {home.unit} {pairs[0][1].number}{end}"
+    return [f"{split.source}: {len(pairs):,} of {len(split):,} {name} rows {what}; the first is {numbers}"]

@@ -16,8 +16,7 @@ from powerbert.errors import DataError
 from powerbert.tasks.task import CHOICES, ROWS_AT_ONCE, Split, Task
 from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
-LENGTHS = (64, 128, 256, 512)
-"""The values of N that the paper chooses from."""
+LENGTHS = (64, 128, 256, 512)  # the values of N that the paper chooses from
 TYPES = dict(zip(INPUTS, (pyarrow.int32(), pyarrow.int8(), pyarrow.int8()), strict=True))
 
 _Columns = Mapping[str, Sequence[Any]]
@@ -34,8 +33,7 @@ def covering_length(lengths: Iterable[int]) -> int:
 def choose_max_length(lengths: Iterable[int], limit: int | None = None) -> int:
     """N: the one of 64, 128, 256, 512 nearest to N', and the larger of two that are equally near.
 
-    `limit` is the longest input of the model: one shorter than 64 reads all it can. Nearest can be less than N':
-    up to half of a gap is cut off, as in the paper.
+    `limit` is the model's longest input, perhaps below 64. As in the paper, up to half of a gap is cut off from N'.
     """
     wanted = covering_length(lengths)
     choices = [length for length in LENGTHS if limit is None or length <= limit] or [limit or LENGTHS[0]]
@@ -43,10 +41,7 @@ def choose_max_length(lengths: Iterable[int], limit: int | None = None) -> int:
 
 
 def measure_lengths(split: Split, task: Task, tokenizer: Any, rows: int = 10_000, seed: int = 0) -> list[int]:
-    """Word-vectors of each input, for `choose_max_length`; more than 512 counts as 512, and every choice as an input.
-
-    At most `rows` rows are measured, a seeded part: the rule asks for a percentile.
-    """
+    """Word-vectors of each input or choice, at most 512, in a seeded part of so many rows: the rule asks for 1 %."""
     part = split.part(rows, seed) if rows < len(split) else split
     batches = part.dataset.iter(batch_size=ROWS_AT_ONCE)
     return [len(row["input_ids"]) for batch in batches for row in encode_rows(batch, task, tokenizer, LENGTHS[-1])]
@@ -70,7 +65,7 @@ def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> 
         raise DataError("N leaves no room for text", got=max_length, rule="N is at least 8")
     if task.kind != "multiple-choice":
         return tokenise(tokenizer, texts_of(rows), max_length).rows
-    # Four inputs per question, article first; only the article is cut.
+    # Four inputs per question, article first; only the article is cut, and a tokenizer raises where none of it remains.
     questions = zip(rows["article"], rows["question"], rows["options"], strict=True)
     pairs = [
         (article, question_and_option(question, option)) for article, question, four in questions for option in four
@@ -91,10 +86,7 @@ def texts_of(rows: _Columns) -> list[Text]:
 
 
 def _shortened(seconds: list[str], tokenizer: Any, room: int) -> list[str]:
-    """Cut a question and option that leave no room for an article to half of the room.
-
-    From the left: the option is last. A tokenizer that may cut the article alone raises where nothing of it remains.
-    """
+    """Cut what leaves no room for an article to half of the room, from the left: the option is last."""
     options = {"add_special_tokens": False, "return_offsets_mapping": True, "split_special_tokens": True}
     spans = tokenizer(seconds, **options)["offset_mapping"]  # first and last character of each token
     for i, tokens in enumerate(spans):

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from powerbert.errors import DataError
 from powerbert.tasks.task import Task
 
-FORMATS = ("jsonl", "csv", "tsv", "txt", "parquet")
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz) or .parquet"
 
 _Fields = list[str] | dict[str, object]
@@ -78,7 +77,7 @@ def file_format(path: Path) -> str:
     name = path.name.lower()
     form = Path(name.removesuffix(".gz")).suffix[1:]
     form = "jsonl" if form in ("json", "ndjson") else form
-    if form not in FORMATS or (form == "parquet" and name.endswith(".gz")):
+    if form not in ("jsonl", "csv", "tsv", "txt", "parquet") or (form == "parquet" and name.endswith(".gz")):
         raise DataError(f"{path} has an unknown extension", rule=f"files are {EXTENSIONS}")
     return form
 
@@ -117,9 +116,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _parsed(path: Path, task: Task, source: Source) -> Iterator[RawRow]:
     """The rows of any text format, under the columns of its header; blank lines are left out."""
-    header, form = source.columns, source.format
-    blanks: list[int] = []  # those at the end are not worth a remark
-    quoted: list[int] = []
+    header, form, quoted, blanks = source.columns, source.format, [], []  # blanks at the end are not worth a remark
     for number, fields in _csv_fields(path) if form == "csv" else _line_fields(path, form):
         if fields is None:
             blanks.append(number)

@@ -19,8 +19,7 @@ from powerbert.errors import DataError
 
 Values: TypeAlias = Sequence[float] | NDArray[Any]
 _Floats: TypeAlias = NDArray[numpy.float64]
-_Codes: TypeAlias = NDArray[numpy.int64]
-"""One side of some samples, each value by its rank among all values of both sides: (..., rows)."""
+_Codes: TypeAlias = NDArray[numpy.int64]  # (..., rows): one side of samples, each value by its rank among all of both
 
 DRAWN = 2**17  # rows that are drawn at once, so that a large split does not take much memory
 
@@ -46,11 +45,10 @@ def bootstrap_interval(
         rule = "samples is at least 1 and level between 0 and 1"
         raise DataError("no such interval", got=(samples, level), rule=rule)
     formula, (predicted, truth, values) = _formula(name), _coded(predictions, labels)
-    if len(truth) == 1:  # scipy wants two; one row can only be drawn again
+    if (rows := len(truth)) == 1:  # scipy wants two; one row can only be drawn again
         return Interval(*[float(formula(predicted, truth, values))] * 2)
     options = {"vectorized": True, "paired": True, "method": "percentile", "confidence_level": level}
-    options |= {"n_resamples": samples, "batch": max(1, DRAWN // len(truth))}
-    options |= {"random_state": numpy.random.default_rng(seed)}
+    options |= {"n_resamples": samples, "batch": max(1, DRAWN // rows), "random_state": numpy.random.default_rng(seed)}
     # The axis is always the last.
     found = stats.bootstrap((predicted, truth), lambda said, true, axis: formula(said, true, values), **options)
     return Interval(*map(float, found.confidence_interval))

@@ -157,11 +157,8 @@ def _split(source: Source, task: Task, labelled: bool) -> Split:
     return Split(Dataset(table), source.name, source.unit, source.notes, skipped)
 
 
-# ---- labels as files write them: an index, a number, a name ----------------------------------
-
-
 def _label(row: RawRow, column: str, task: Task, known: dict[str, int], source: Source) -> int | float | str:
-    """A class index, a float, or the class name of a task whose classes are not known yet."""
+    """The index of a class given by index, number or name, its name if classes are not known yet; or a float."""
     value = row.values.get(column)
     if _is_missing(value):
         raise row.error("the label is missing", value, remedy="label or remove the row")

@@ -82,10 +82,8 @@ def find_task(name: str) -> Task:
     for task in TASKS:
         if isinstance(name, str) and _plain(task.name) == _plain(name):
             return task
-    rule = f"the tasks are {', '.join(task.name for task in TASKS)}"
-    raise DataError(
-        "unknown task", got=name, rule=rule, remedy="for your own files give --train, --dev, --text and --label"
-    )
+    remedy = "for your own files give --train, --dev, --text and --label"
+    raise DataError("unknown task", got=name, rule=f"the tasks are {', '.join(t.name for t in TASKS)}", remedy=remedy)
 
 
 def own_task(
@@ -110,15 +108,14 @@ def own_task(
         raise DataError("one column is named twice", got=named, rule="each role needs a column of its own")
     columns = {"text": (text,)} | ({} if text_pair is None else {"text_pair": (text_pair,)})
     names = None if labels is None or kind == "regression" else tuple(labels)
-    more: dict[str, Any] = {"labels": names, "label_range": label_range, "max_length": max_length}
-    return Task(name, kind, columns, metric_for(kind, metric, names), (label,), **more)
+    metric = metric_for(kind, metric, names)
+    return Task(name, kind, columns, metric, (label,), names, label_range=label_range, max_length=max_length)
 
 
 def submission(task: Task, answers: Sequence[Any]) -> tuple[str, str]:
     """Name and content of the TSV file that gluebenchmark.com takes: columns `index` and `prediction`.
 
-    Answers are class indices, or values, in the order of the official test file; the format is that of GLUE's own
-    baselines (nyu-mll/GLUE-baselines, `src/main.py`).
+    Answers are class indices, or values, in the official order; the format is of nyu-mll/GLUE-baselines, `src/main.py`.
     """
     if not task.hub.startswith(GLUE):
         rule = f"GLUE's tasks are {', '.join(known.name for known in TASKS if known.hub.startswith(GLUE))}"

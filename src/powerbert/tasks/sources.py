@@ -21,12 +21,10 @@ from powerbert.tasks.files import EXTENSIONS, RawRow, Source, file_format, read_
 from powerbert.tasks.task import ROWS_AT_ONCE, Task
 
 DataSource: TypeAlias = str | Path | Dataset
-ENDINGS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", "")
-"""What may follow the name of a split; nothing for a folder."""
+ENDINGS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", "")  # of a split; a folder has none
 HUB = "hub:"
 MSR = "msr_paraphrase_{}.txt"
-SMALL_FILES = {"IMDB": ("neg", "pos"), "RACE": ("middle", "high")}
-"""The folders of a split that is published as many small files."""
+SMALL_FILES = {"IMDB": ("neg", "pos"), "RACE": ("middle", "high")}  # the folders of a split of many small files
 
 
 def open_source(data: DataSource, task: Task) -> Source:

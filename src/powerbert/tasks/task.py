@@ -31,10 +31,8 @@ class HyperParameters:
     published: bool = True  # in the authors' release; else our choice within the paper's ranges
 
 
-DEFAULT_HYPER_PARAMETERS = HyperParameters(3e-5, 1e-3, 3e-4, 32, published=False)
-"""For a user's own task: the middle of the paper's ranges."""
-DEFAULT_FILES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
-"""Split -> the file names it may have, without extension; the last is the hub's."""
+DEFAULT_HYPER_PARAMETERS = HyperParameters(3e-5, 1e-3, 3e-4, 32, published=False)  # the middle of the paper's ranges
+DEFAULT_FILES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}  # split -> stems, the hub's last
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,7 @@ class Task:
 
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same task with the class names that were found in the training data."""
-        metric = metric_for(self.kind, self.metric, labels)
-        return replace(self, labels=tuple(labels), metric=metric, exact_labels=True)
+        return replace(self, labels=tuple(labels), metric=metric_for(self.kind, self.metric, labels), exact_labels=True)
 
 
 def metric_for(kind: Kind, name: str | None, labels: Sequence[str] | None) -> str:
@@ -127,10 +124,7 @@ class Split:
         return len(self.dataset)
 
     def part(self, rows: int, seed: int) -> Split:
-        """Take so many rows (all, if there are fewer), shuffled, because files come in order: aclImdb by label.
-
-        The notes say so. With one seed a smaller part is the beginning of a larger one.
-        """
+        """So many rows (all, if fewer), shuffled, for files come in order; a seed's smaller parts begin larger ones."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")
         shuffled = self.dataset.shuffle(seed, keep_in_memory=True)

@@ -1,10 +1,10 @@
 """The paper's three training steps and the anytime recipe.
 
-    from powerbert.training import Data, SearchOptions, finetune, retrain, search
-
+    data = Data.read("train.csv", "dev.csv", text="review", label="stars")
     finetune("encoder", data, "one")
     search("one", data, "two", SearchOptions(regulariser=0.05))
     result = retrain("two", data, "three")
+    result.evaluation.value, result.retention
 
 A step says what it does, and how long it will take, through the logger "powerbert.training".
 """

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from datasets import Dataset
@@ -37,8 +37,7 @@ class Data:
     task: Task
     splits: Mapping[str, Split]
     findings: Findings
-    max_length: int | None = None
-    """N as the user wants it, the longest input; None: the task's, else the paper's rule."""
+    max_length: int | None = None  # N as the user wants it, the longest input; None: the task's, else the paper's rule
 
     @classmethod
     def of(cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None) -> Data:
@@ -62,15 +61,13 @@ class Data:
         return content.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class EncodedData:
-    """Tokenised splits, and the N they were cut to."""
+class EncodedData(NamedTuple):
+    """Tokenised splits."""
 
     task: Task
     splits: Mapping[str, Dataset]
-    max_length: int
-    why: str
-    """Where N comes from, for the user to read."""
+    max_length: int  # N that they were cut to
+    why: str  # where N comes from, for the user to read
 
 
 def encode_data(data: Data, model: Any, tokenizer: Any) -> EncodedData:
@@ -84,8 +81,7 @@ def encode_data(data: Data, model: Any, tokenizer: Any) -> EncodedData:
     elif data.task.max_length is not None:
         max_length, why = data.task.max_length, f"N={data.task.max_length} of the paper for {data.task.name}"
     else:
-        first = next(iter(data.splits.values()))
-        lengths = measure_lengths(data.splits.get("train", first), data.task, tokenizer)
+        lengths = measure_lengths(data.splits["train"], data.task, tokenizer)
         max_length = choose_max_length(lengths, limit)
         why = f"N={max_length} by the paper's rule: 99 % of the inputs have at most {covering_length(lengths)}"
     if max_length > limit:
@@ -104,10 +100,8 @@ class Evaluation:
     value: float
     interval: Interval
     rows: int
-    word_vectors: int
-    """Real word-vectors processed over all encoders; PAD never counts."""
-    word_vectors_full: int
-    """The same for the full model without padding."""
+    word_vectors: int  # processed over all encoders; PAD never counts
+    word_vectors_full: int  # the same for the full model
 
     @property
     def work(self) -> float:
@@ -132,12 +126,7 @@ def evaluate(model: Any, encoded: Dataset, task: Task, tokenizer: Any) -> Evalua
 
 
 def evaluate_with(
-    engine: Engine,
-    encoded: Dataset,
-    task: Task,
-    *,
-    batch_size: int = 32,
-    done: Callable[[int], object] = lambda rows: None,
+    engine: Engine, encoded: Dataset, task: Task, batch_size: int = 32, done: Callable[[int], object] = lambda n: None
 ) -> Evaluation:
     """Score a tokenised split with the task's own metric and a bootstrap interval.
 
@@ -147,8 +136,7 @@ def evaluate_with(
     logits = numpy.stack(answer_rows(engine, rows, most=batch_size, done=done))
     found = answers(logits.reshape(len(encoded), -1), task)  # the choices of a question side by side
     labels = numpy.asarray(encoded["labels"][:])
-    value = metric(task.metric)(found, labels)
-    interval = bootstrap_interval(task.metric, found, labels, seed=0)
+    value, interval = metric(task.metric)(found, labels), bootstrap_interval(task.metric, found, labels, seed=0)
     lengths = [len(row["input_ids"]) for row in rows]
     full = engine.encoders * sum(lengths)
     return Evaluation(task.metric, value, interval, len(encoded), engine.word_vectors(lengths), full)

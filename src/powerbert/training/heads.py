@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModelForMultipleChoice,
-    AutoModelForSequenceClassification,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, PreTrainedModel
 
 from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.modeling.apply import remove
@@ -43,7 +38,7 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
     return same_labels(_labels(model), task.labels or ())
 
 
-def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, bool]:
+def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedModel, Any, bool]:
     """Load a model for the task, without elimination; the third value tells whether it brought its head.
 
     A new head is drawn from the seed; every tensor of the encoder comes from the folder.
@@ -60,7 +55,7 @@ def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedMode
     return _with_new_head(model, task, seed), tokenizer, False
 
 
-def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, Any]:
     """Load a model that answers the task, without elimination, or refuse it."""
     model, tokenizer = load(folder)
     check_head(remove(model), folder, task, remedy="run finetune first")

@@ -18,10 +18,8 @@ TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
 DECOUPLED_LAMBDA = 0.03
-ROOM = 16
-"""Inputs that are trained on at once unless the user says so; more are accumulated, to save memory."""
-BY_TASK: Any = None
-"""Default of what the task decides; `for_task` puts the task's own value in its place."""
+ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
+BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,8 @@ class SearchOptions(Options):
     retention_learning_rate: Annotated[float | None, "Of r; by default lambda means the same for any data."] = None
     relative: Annotated[bool, "Learn shares of an input's own length, or with --no-relative the paper's counts."] = True
     bins: Annotated[int, "Bins of relative rank per encoder."] = 32
-    lengths: Annotated[
-        str, "half: an encoder retains the ranks with r of a half or more; mass: the paper's ceiling of the mass."
-    ] = "half"
-    optimiser: Annotated[
-        str, "decoupled: lambda and j act outside Adam's normalisation; release: the authors' clipped Adam."
-    ] = "decoupled"
+    lengths: Annotated[str, "half: retain the ranks with r of a half or more; mass: the paper's ceiling."] = "half"
+    optimiser: Annotated[str, "decoupled: lambda acts outside Adam; release: the authors' clipped Adam."] = "decoupled"
 
     @override
     def for_task(self, task: Task, processes: int = 1) -> Self:
@@ -90,9 +84,8 @@ class SearchOptions(Options):
 
     def retention_rate(self, steps: float) -> float:
         """The peak learning rate of r for so many steps of training."""
-        return self.retention_learning_rate or 2 * TRAVEL / max(
-            steps, 1.0
-        )  # it falls linearly: the mean is half of that
+        peak = 2 * TRAVEL / max(steps, 1.0)  # it falls linearly, so its mean is half of that
+        return self.retention_learning_rate or peak
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ all encoders.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -82,16 +81,9 @@ class RetentionParameters:
         return [[round(value, 4) for value in row] for row in self.degrees().tolist()]
 
 
-@dataclass(frozen=True)
-class ReleaseRegulariser:
-    """L + lambda * sum_j j * mass(j; r), through the gradient, as the authors' release does."""
-
-    r: RetentionParameters
-    weight: float
-
-    def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
-        """Add the regulariser to the task's loss."""
-        return outputs["loss"] + self.weight * self.r.regulariser()
+def released(r: RetentionParameters, weight: float, model: Any, inputs: Any, outputs: Any, step: int) -> Tensor:
+    """L + lambda * sum_j j * mass(j; r), through the gradient, as the objective of the authors' release."""
+    return outputs["loss"] + weight * r.regulariser()
 
 
 class RetentionAdamW(torch.optim.AdamW):

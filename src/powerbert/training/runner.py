@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import platform
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +26,7 @@ from transformers import TrainingArguments, integrations, set_seed
 from powerbert.errors import PowerBertError
 from powerbert.folders.lock import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
-from powerbert.machine.describe import versions
+from powerbert.machine.describe import machine, versions
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
@@ -38,7 +36,9 @@ from powerbert.tasks.metrics import metric
 from powerbert.text.batches import Collator
 from powerbert.training.data import Data, EncodedData, Evaluation, answers, encode_data, evaluate
 from powerbert.training.options import Options
-from powerbert.training.trainer import COURSE, StepTrainer, processes
+from powerbert.training.trainer import StepTrainer, processes
+
+COURSE = "metrics.jsonl"  # every log of the Trainer, one line each
 
 Folder = str | Path
 Chosen = TypeVar("Chosen", bound=Options)
@@ -53,8 +53,7 @@ class StepResult:
     folder: Path
     evaluation: Evaluation
     retention: RetentionConfiguration | None
-    seconds: float
-    """Of training in this process; 0 if there was nothing left to do."""
+    seconds: float  # of training in this process; 0 if there was nothing left to do
     tokens_per_second: float
     skipped: bool = False
 
@@ -63,28 +62,21 @@ class StepResult:
 class StepRun(Generic[Chosen]):
     """One step under way; take it from `begin`."""
 
-    settings: dict[str, Any]
-    """What decides the result; a run resumes only with the same."""
+    settings: dict[str, Any]  # what decides the result; a run resumes only with the same
     data: Data
     output: Path
     work: Path
-    options: Chosen
-    """With all that the task, the processes and the machine decide filled in."""
+    options: Chosen  # with all that the task, the processes and the machine decide
     progress: bool
-    finished: bool
-    """Whether an earlier run has left the result."""
-    model: Any = None
-    tokenizer: Any = None
-    encoded: EncodedData = field(init=False)
+    finished: bool  # whether an earlier run has left the result
     trainer: StepTrainer | None = None
-    start: float = 0.0
     seconds: float = 0.0
 
     def encode(self, model: Any, tokenizer: Any) -> EncodedData:
         """Tokenise the data for the model of this run, and say what N is; the time of the step counts from here."""
         self.model, self.tokenizer, self.encoded = model, tokenizer, encode_data(self.data, model, tokenizer)
-        logger.info(self.encoded.why)
         self.start = time.perf_counter()
+        logger.info(self.encoded.why)
         return self.encoded
 
     def train(self, rows: Dataset | None = None, *, best: bool = True, **step: Any) -> None:
@@ -139,9 +131,10 @@ class StepRun(Generic[Chosen]):
         figures |= {name: getattr(result, name) for name in ("seconds", "tokens_per_second", "skipped")}
         record = run_record(self.settings, self.options.precision) | {"result": figures}
         card = model_card(self.settings, result.evaluation, result.retention)
-        course = self.work / COURSE
         files = {RUN: json.dumps(record, indent=2).encode(), "README.md": card.encode()}
-        return files | ({COURSE: course.read_bytes()} if course.exists() else {})
+        if self.trainer is not None:
+            files[COURSE] = "".join(json.dumps(line) + "\n" for line in self.trainer.state.log_history).encode()
+        return files
 
 
 @contextmanager
@@ -152,7 +145,10 @@ def begin(
 
     `more` are settings beside model, data and options that decide the result.
     """
-    check_reporting(options)
+    found: Any = integrations
+    known = ("none", "all", *found.get_available_reporting_integrations())
+    if options.report_to not in known:
+        raise PowerBertError("--report-to is not installed", got=options.report_to, rule=f"here are {', '.join(known)}")
     state, output = processes(), Path(output)
     options = options.for_task(data.task, state.num_processes)
     work = output.with_name(output.name + ".partial")
@@ -172,7 +168,7 @@ def begin(
         with state.main_process_first():  # it alone writes; the others find what it wrote
             finished = check_place(work, output, settings)
             if not finished and not read_run(work):
-                record = run_record(settings, _precision(options))
+                record = run_record(settings, _possible_precision(options.precision))
                 (work / RUN).write_text(json.dumps(record, indent=2), encoding="utf-8")
         state.wait_for_everyone()
         # As the run began, in every process: a new verdict might differ, and no weight would be the same.
@@ -182,23 +178,12 @@ def begin(
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _precision(options: Options) -> str:
+def _possible_precision(asked: str) -> str:
     """The precision that pays here: bf16 is tried in a child process first."""
-    if torch.cuda.is_available():
-        return options.precision
-    precision, line = training_precision(options.precision)
-    if line is not None:
-        logger.warning(line)
+    precision, why_not = (asked, None) if torch.cuda.is_available() else training_precision(asked)
+    if why_not is not None:
+        logger.warning(why_not)
     return precision
-
-
-def check_reporting(options: Options) -> None:
-    """Refuse to report to what is not installed, before anything is done."""
-    found: Any = integrations
-    known = ("none", "all", *found.get_available_reporting_integrations())
-    if options.report_to not in known:
-        rule = f"here are {', '.join(known)}"
-        raise PowerBertError("--report-to is not installed", got=options.report_to, rule=rule)
 
 
 def inputs_per_step(options: Options) -> int:
@@ -209,19 +194,17 @@ def inputs_per_step(options: Options) -> int:
 def training_arguments(options: Options, work: Path, rows: int, *, best: bool, progress: bool) -> TrainingArguments:
     """Translate our options to transformers'."""
     every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
+    same = ("learning_rate", "weight_decay", "gradient_checkpointing", "seed")
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=options.epochs,
-        learning_rate=options.learning_rate,
+        **{name: getattr(options, name) for name in same},
         per_device_train_batch_size=options.batch_size,
         per_device_eval_batch_size=2 * options.batch_size,
         gradient_accumulation_steps=options.accumulation,
         bf16=options.precision == "bf16",
-        gradient_checkpointing=options.gradient_checkpointing,
         warmup_steps=options.warmup,
-        weight_decay=options.weight_decay,
         eval_strategy="steps",
-        save_strategy="steps",
         eval_steps=every,
         save_steps=every,
         logging_steps=max(1, every // 20),
@@ -229,7 +212,6 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
         metric_for_best_model="eval_metric",
         remove_unused_columns=False,
         use_cpu=not torch.cuda.is_available(),
-        seed=options.seed,
         report_to=[] if options.report_to == "none" else [options.report_to],
         disable_tqdm=not progress,
         dataloader_pin_memory=torch.cuda.is_available(),
@@ -238,14 +220,9 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
 
 def run_record(settings: dict[str, Any], precision: str) -> dict[str, Any]:
     """What was run, with what, on what, and in which precision, whatever was asked for."""
-    packages = ("powerbert", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy")
-    return {
-        "settings": settings,
-        "precision": precision,
-        "command": shlex.join(["powerbert", *sys.argv[1:]]),
-        "versions": versions(packages) | {"python": platform.python_version()},
-        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-    }
+    command, here = shlex.join(["powerbert", *sys.argv[1:]]), machine()
+    used = here.pop("versions") | versions(("accelerate", "datasets", "tokenizers", "numpy"))
+    return {"settings": settings, "precision": precision, "command": command, "versions": used, "machine": here}
 
 
 def read_run(folder: Path) -> dict[str, Any]:

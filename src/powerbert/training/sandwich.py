@@ -35,24 +35,18 @@ LEAST = 0.02  # no encoder retains less of its input than this
 logger = logging.getLogger(__name__)
 
 
-def linear(encoders: int, budget: float) -> RetentionConfiguration:
-    """Fall in equal steps from all at encoder 1."""
+SHAPES: dict[str, Callable[[NDArray[Any], float], NDArray[Any]]] = {
+    "late": lambda depth, dial: 1 - 3 * (depth - (1 - dial)),  # all for as long as possible, then nothing in a third
+    "linear": lambda depth, dial: 1 - depth * dial,  # falls in equal steps from all at encoder 1
+    "flat": lambda depth, dial: 1 - dial + 0 * depth,  # the same share everywhere; the shape to beat
+}
+"""(depths from 0 to 1, dial) -> share that each encoder retains, before it is held between LEAST and 1."""
+
+
+def shaped(name: str, encoders: int, budget: float) -> RetentionConfiguration:
+    """A shape that spends a budget, a share of the work of the full model."""
     depth = numpy.arange(encoders) / encoders
-    return _with_budget(budget, lambda dial: 1 - depth * dial)
-
-
-def late(encoders: int, budget: float) -> RetentionConfiguration:
-    """Retain all for as long as possible, then fall to nothing within a third of the depth."""
-    depth = numpy.arange(encoders) / encoders
-    return _with_budget(budget, lambda dial: 1 - 3 * (depth - (1 - dial)))
-
-
-def flat(encoders: int, budget: float) -> RetentionConfiguration:
-    """Retain the same share everywhere; the shape to beat."""
-    return RetentionConfiguration.relative([max(budget, LEAST)] * encoders)
-
-
-SHAPES: dict[str, Callable[[int, float], RetentionConfiguration]] = {"late": late, "linear": linear, "flat": flat}
+    return _with_budget(budget, lambda dial: SHAPES[name](depth, dial))
 
 
 def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:
@@ -81,13 +75,6 @@ def work(fractions: Sequence[float] | NDArray[Any]) -> float:
     return float(numpy.mean(fractions))
 
 
-def random_configuration(least: RetentionConfiguration, generator: numpy.random.Generator) -> RetentionConfiguration:
-    """Draw shares between those of `least` and 1, never rising."""
-    low = numpy.asarray(least.fractions)
-    drawn = low + (1 - low) * generator.random(len(least))
-    return RetentionConfiguration.relative(numpy.minimum.accumulate(drawn).clip(1 / SCALE, 1.0).tolist())
-
-
 class Sandwich:
     """The full model on the labels; the smallest and a random configuration on the full model's answers."""
 
@@ -96,8 +83,10 @@ class Sandwich:
         self.full = RetentionConfiguration.full(len(smallest))
 
     def drawn(self, step: int) -> RetentionConfiguration:
-        """The random configuration of a step: seed and step alone decide, so that a run can resume."""
-        return random_configuration(self.smallest, numpy.random.default_rng([self.seed, step]))
+        """The random configuration of a step, never rising: seed and step alone decide, so that a run can resume."""
+        low = numpy.asarray(self.smallest.fractions)
+        shares = low + (1 - low) * numpy.random.default_rng([self.seed, step]).random(len(low))
+        return RetentionConfiguration.relative(numpy.minimum.accumulate(shares).clip(1 / SCALE, 1.0).tolist())
 
     def __call__(self, model: Any, inputs: dict[str, Tensor], outputs: Any, step: int) -> Tensor:
         """Add up the three losses."""
@@ -133,7 +122,7 @@ def anytime(
     network, tokenizer = fine_tuned(model, data.task)
     encoders = encoders_of(network)
     candidates = _candidates(encoders, budgets, [Path(folder) for folder in learned])
-    sandwich = Sandwich(linear(encoders, options.smallest), data.task, options.temperature, options.seed)
+    sandwich = Sandwich(shaped("linear", encoders, options.smallest), data.task, options.temperature, options.seed)
     more = {"candidates": {name: retention.to_json() for name, retention in candidates.items()}}
     with begin("anytime", model, data, output, options, progress=progress, **more) as run:
         if run.finished:
@@ -158,7 +147,7 @@ def _candidates(encoders: int, budgets: Sequence[float], learned: Sequence[Path]
     """Every shape at every budget, and each learned configuration as it is and at every budget."""
     found = {"full": RetentionConfiguration.full(encoders)}
     for budget in budgets:
-        found |= {f"{name} {budget:g}": shape(encoders, budget) for name, shape in SHAPES.items()}
+        found |= {f"{name} {budget:g}": shaped(name, encoders, budget) for name in SHAPES}
     for folder in learned:
         retention = retention_of(load(folder)[0])
         if retention is None:

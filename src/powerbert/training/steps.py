@@ -1,18 +1,13 @@
 """The paper's three training steps, each a function from a model folder to a model folder.
 
 Paper: Training PoWER-BERT
-
-    data = Data.of(*read_splits({"train": "train.csv", "dev": "dev.csv"}, own_task("review", label="stars")))
-    finetune("encoder", data, "one")
-    search("one", data, "two", SearchOptions(regulariser=0.05))
-    result = retrain("two", data, "three")
-    result.evaluation.value, result.retention
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +20,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, fine_tuned, model_for
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.retention_parameters import ReleaseRegulariser, RetentionParameters
+from powerbert.training.retention_parameters import RetentionParameters, released
 from powerbert.training.runner import Folder, StepResult, begin, inputs_per_step
 from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
 
@@ -68,7 +63,7 @@ def search(
         rate = options.retention_rate(options.epochs * len(data.splits["train"]) / inputs_per_step(options))
         decoupled = options.optimiser == "decoupled"  # lambda acts in the optimiser, else in the loss
         group = r.optimiser_group(rate, l1=options.regulariser if decoupled else None)
-        objective = None if decoupled else ReleaseRegulariser(r, options.regulariser)
+        objective = None if decoupled else partial(released, r, options.regulariser)
         # Not the weights that did best on dev: those are from before anything was learned to be eliminated.
         run.train(best=False, objective=objective, r=r, group=group)
         retention = r.to_configuration(options.lengths)

@@ -96,13 +96,8 @@ class _Teacher(TorchEngine):
         logits = super().answer(inputs, retained).logits
         vectors = self.vectors.of(len(logits)).float().numpy(force=True)
         if self.pace.count(int(inputs["attention_mask"].sum()), time.perf_counter() - start):
-            logger.info("the teacher's answers: %s", self.pace.left(self.tokens - self.pace.tokens))
+            logger.info("the teacher's answers: %s", self.pace.left(self.tokens - sum(self.pace.tokens)))
         return Answer(numpy.concatenate([logits, vectors], axis=1), None)
-
-    @override
-    def __exit__(self, *error: object) -> None:
-        self.vectors.hook.remove()
-        super().__exit__(*error)
 
 
 def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False) -> Dataset:
@@ -116,6 +111,7 @@ def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: boo
         torch.autocast(teacher.device.type, torch.bfloat16, enabled=half),
     ):
         answers = numpy.stack(answer_rows(engine, rows, most=32))
+        engine.vectors.hook.remove()
     labels = teacher.config.num_labels if len(answers) == len(encoded) else 1  # a choice has one
     logits, hidden = (part.reshape(len(encoded), -1) for part in numpy.split(answers, [labels], axis=1))
     return encoded.add_column(TEACHER, list(numpy.concatenate([logits, hidden], axis=1) if vectors else logits))

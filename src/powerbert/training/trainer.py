@@ -8,7 +8,6 @@ signal saves and stops. All that is private to Trainer and used by us is in this
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import signal
@@ -18,11 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import reduce
+from datasets import Dataset
 from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
@@ -35,24 +35,16 @@ from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
-PREFIX = "checkpoint-"
-COURSE = "metrics.jsonl"
-"""Every log of the Trainer, one line each."""
-SHOWN = {"loss": "loss", "mass": "mass", "tokens_per_second": "tokens/s", "eval_metric": "metric"}
-"""What of a log the bar shows, and as what."""
-QUIET = 30.0
-"""Seconds between lines of progress in a log file, where a bar cannot redraw itself."""
-TRIED = 4
-"""Batches after which it is said how long the rest will take."""
-FORWARD = 3.0
-"""How many times faster a token is answered than trained on."""
+PREFIX, STAGING = "checkpoint-", ".staging"
+SHOWN = {"loss": "loss", "mass": "mass", "tokens_per_second": "tokens/s", "eval_metric": "metric"}  # in the bar
+QUIET = 30.0  # seconds between lines of progress in a log file, where a bar cannot redraw itself
+TRIED = 4  # batches after which it is said how long the rest will take
+FORWARD = 3.0  # how many times faster a token is answered than trained on
 
 logger = logging.getLogger(__name__)
 
 # transformers before 5.18 resumes several CPU processes from "cpu:0", which torch knows as "cpu" alone.
-torch.serialization.register_package(
-    0, lambda storage: None, lambda storage, place: storage if place == "cpu:0" else None
-)
+torch.serialization.register_package(0, lambda _: None, lambda storage, place: storage if place == "cpu:0" else None)
 
 Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 """(unwrapped model, inputs, its outputs on them, training step) -> the loss to minimise."""
@@ -68,27 +60,25 @@ def processes() -> PartialState:
 
 
 class Pace:
-    """Real tokens per second of what is done, and from it how long the rest takes."""
+    """Real tokens and seconds of each batch so far, and from them how long the rest takes."""
 
     def __init__(self) -> None:
-        self.batches, self.tokens, self.seconds = 0, 0, 0.0
-        self.first = (0, 0.0)
+        self.tokens: list[int] = []
+        self.seconds: list[float] = []
 
     def count(self, tokens: int, seconds: float) -> bool:
         """Count a batch; returns whether it is the one after which the rest can be told."""
-        self.batches, self.tokens, self.seconds = self.batches + 1, self.tokens + tokens, self.seconds + seconds
-        if self.batches == 1:  # slower than all others
-            self.first = tokens, seconds
-        return self.batches == TRIED
+        self.tokens.append(tokens)
+        self.seconds.append(seconds)
+        return len(self.tokens) == TRIED
 
     def left(self, tokens: float) -> str:
-        """About how long so many tokens take."""
-        speed = (self.tokens - self.first[0]) / (self.seconds - self.first[1])
-        return f"about {duration(tokens / speed)} left"
+        """About how long so many tokens take; the first batch is slower than all others."""
+        return f"about {duration(tokens / sum(self.tokens[1:]) * sum(self.seconds[1:]))} left"
 
     def tokens_per_second(self) -> float:
         """Of all batches."""
-        return self.tokens / self.seconds if self.seconds else 0.0
+        return sum(self.tokens) / sum(self.seconds) if self.tokens else 0.0
 
 
 class Stopper(TrainerCallback):
@@ -154,19 +144,14 @@ class StepTrainer(Trainer):
     """One training step of the paper, interruptible and resumable bit for bit."""
 
     def __init__(
-        self,
-        *args: Any,
-        objective: Objective | None = None,
-        r: RetentionParameters | None = None,
-        group: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, objective: Objective | None = None, r: RetentionParameters | None = None, group: Any = None, **kwargs: Any
     ) -> None:
         """Add to Trainer an objective, and r with its group of the optimiser."""
-        super().__init__(*args, **kwargs)
+        super().__init__(**kwargs)
         self.objective: Any = objective
-        self.r, self.group = r, group
-        self.pace, self.start = Pace(), time.perf_counter()
+        self.r, self.group, self.pace = r, group, Pace()
         self.folder = Path(str(self.args.output_dir))
+        self.inputs = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         self.loss_is_scaled_for_ga = False  # our loss is a mean over the batch
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
@@ -179,12 +164,9 @@ class StepTrainer(Trainer):
             own: Any = self.model
             decayed = set(self.get_decay_parameter_names(own))  # not norms and biases
             named = [(n, p) for n, p in own.named_parameters() if p.requires_grad and n != NAME]
-            groups: list[dict[str, Any]] = [
-                {"params": [p for n, p in named if n in decayed], "weight_decay": self.args.weight_decay},
-                {"params": [p for n, p in named if n not in decayed], "weight_decay": 0.0},
-            ]
-            if self.group is not None:
-                groups.append(self.group)
+            weights = {"params": [p for n, p in named if n in decayed], "weight_decay": self.args.weight_decay}
+            others = {"params": [p for n, p in named if n not in decayed], "weight_decay": 0.0}
+            groups = [weights, others] if self.group is None else [weights, others, self.group]
             # Fused: one pass over the weights instead of a dozen, a tenth of a step at small batches.
             self.optimizer = RetentionAdamW(groups, lr=self.args.learning_rate, fused=True)
         return self.optimizer
@@ -196,8 +178,7 @@ class StepTrainer(Trainer):
         outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
         loss = outputs["loss"]
         if model.training and self.objective is not None:
-            own = self.accelerator.unwrap_model(model)
-            loss = self.objective(own, inputs, outputs, self.state.global_step)
+            loss = self.objective(self.accelerator.unwrap_model(model), inputs, outputs, self.state.global_step)
         return (loss, outputs) if return_outputs else loss
 
     @override
@@ -211,14 +192,12 @@ class StepTrainer(Trainer):
     def _tell_estimate(self, choices: int) -> None:
         """Say how much there is to do and about how long it takes."""
         state, args = self.state, self.args
-        rows: Any = self.train_dataset
-        dev: Any = self.eval_dataset
+        rows, dev = cast(Dataset, self.train_dataset), cast(Dataset, self.eval_dataset)
         evaluations = 1 + state.max_steps // int(args.eval_steps or 1)
         tokens = args.num_train_epochs * sum(rows["length"][:]) + evaluations * sum(dev["length"][:]) / FORWARD
         tokens *= choices * (1 - state.global_step / state.max_steps)  # what a resumed run has left
-        inputs = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
         left = self.pace.left(tokens / args.world_size)
-        logger.info(f"{len(rows):,} rows, {state.max_steps:,} steps of {inputs} inputs: {left}")
+        logger.info(f"{len(rows):,} rows, {state.max_steps:,} steps of {self.inputs} inputs: {left}")
 
     @override
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -227,28 +206,20 @@ class StepTrainer(Trainer):
             if self.r is not None:
                 logs["mass"] = round(float(self.r.mass().sum().detach()), 3)
         super().log(logs, start_time)
-        if self.state.is_world_process_zero:
-            line = {"step": self.state.global_step, "seconds": round(time.perf_counter() - self.start, 3)} | logs
-            with (self.folder / COURSE).open("a", encoding="utf-8") as file:  # a kill loses at most one line
-                file.write(json.dumps(line) + "\n")
 
     def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int]:
-        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
-        size = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
-        return LengthGroupedSampler(dataset["length"][:], size * self.args.world_size, self.args.seed)
+        rows = cast(Dataset, self.train_dataset if train_dataset is None else train_dataset)
+        return LengthGroupedSampler(rows["length"][:], self.inputs, self.args.seed)
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         return length_order(eval_dataset["length"][:])  # any iterable of rows is a sampler
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Write a whole checkpoint or none; keep it, the best and no other."""
-        state, step = self.state, self.state.global_step
-        final, staging = self.folder / f"{PREFIX}{step}", self.folder / f".staging-{step}"
+        state, staging = self.state, self.folder / STAGING
+        final = self.folder / f"{PREFIX}{state.global_step}"
         if state.best_global_step:
             state.best_model_checkpoint = str(self.folder / f"{PREFIX}{state.best_global_step}")
-        if self.args.should_save:
-            shutil.rmtree(staging, ignore_errors=True)
-        self.accelerator.wait_for_everyone()
         self.save_model(str(staging), _internal_call=True)
         self._save_optimizer_and_scheduler(str(staging))
         self._save_rng_state(str(staging))
@@ -264,6 +235,8 @@ class StepTrainer(Trainer):
         stopper = Stopper()
         self.add_callback(stopper)
         checkpoint = newest_whole(self.folder)
+        if self.args.should_save:
+            shutil.rmtree(self.folder / STAGING, ignore_errors=True)  # of a run that was killed
         with stopper.listening():
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         if stopper.is_asked():
@@ -288,6 +261,6 @@ def newest_whole(folder: Path) -> Path | None:
 
 
 def rotate(folder: Path, spare: set[Path]) -> None:
-    """Delete all checkpoints but the spared ones, and leftovers of a kill."""
-    for path in {*folder.glob(f"{PREFIX}[0-9]*"), *folder.glob(".staging-*")} - spare:
+    """Delete all checkpoints but the spared ones."""
+    for path in {*folder.glob(f"{PREFIX}[0-9]*")} - spare:
         shutil.rmtree(path, ignore_errors=True)
