@@ -54,17 +54,11 @@ def export(
     """
     check_engine(to, precision)
     check_exportable(folder)
-    check_classifier(model)
-    for name, weight in model.named_parameters():
-        if weight.dtype != torch.float32 or weight.device.type != "cpu":
-            got, remedy = f"{weight.dtype} on {weight.device}", "call model.float().cpu() first"
-            raise UnsupportedModelError(f"{name} is not fp32 on the CPU", got=got, remedy=remedy)
     scaled = needs_scales(to, precision)
     if scaled and not calibration:
         remedy = "give some hundreds of the texts it will meet"
         raise PowerBertError("int8 in OpenVINO needs calibration texts", remedy=remedy)
-    for package in ("onnx", {"onnx": "onnxruntime"}.get(to, to)):
-        require(package, to)
+    _check_source(model, to)
     limits = limits_of(model, tokenizer)
     batches = _batches(tokenizer, limits, calibration if scaled else ())
     labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
@@ -83,6 +77,17 @@ def export(
 
     write_folder(folder, write, check_exportable)
     logger.info("%s: exported to %s, %s", folder, to, precision)
+
+
+def _check_source(model: Any, to: str) -> None:
+    """Refuse a model that no graph is made of, and an engine that is not installed."""
+    check_classifier(model)
+    for name, weight in model.named_parameters():
+        if weight.dtype != torch.float32 or weight.device.type != "cpu":
+            got, remedy = f"{weight.dtype} on {weight.device}", "call model.float().cpu() first"
+            raise UnsupportedModelError(f"{name} is not fp32 on the CPU", got=got, remedy=remedy)
+    for package in ("onnx", {"onnx": "onnxruntime"}.get(to, to)):
+        require(package, to)
 
 
 def check_exportable(folder: str | Path) -> None:
