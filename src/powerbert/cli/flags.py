@@ -37,7 +37,7 @@ def flag_of(field: Field[Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class Flags:
     """Flags that are checked by what is written beside them: the least value, and files that can be written."""
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures(Group):
+class Figures(Flags):
     """Where the figures go."""
 
     json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
@@ -144,15 +144,15 @@ class DemoFlags(Figures):
     output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = "powerbert-demo"
 
 
-Retention = Annotated[
+_Retention = Annotated[
     str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
 ]
-Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
-Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
+_Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
+_Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Group):
+class Answering(Flags):
     """Which model answers what, and how."""
 
     model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
@@ -165,8 +165,8 @@ class Answering(Group):
     engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
     precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
     threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N", 1] = None
-    retention: Retention = None
-    rows: Rows = None
+    retention: _Retention = None
+    rows: _Rows = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32
 
 
@@ -174,7 +174,7 @@ class Answering(Group):
 class EvaluateFlags(Answering, Figures):
     """Which model answers what, and how."""
 
-    split: Split = None
+    split: _Split = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,9 +227,9 @@ class ExportFlags(Figures):
         "its scales; then all of --data is compared.",
         "FILE",
     ] = None
-    split: Split = None
-    rows: Rows = None
-    retention: Retention = None
+    split: _Split = None
+    rows: _Rows = None
+    retention: _Retention = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +243,7 @@ class BenchFlags(Figures):
     data: Annotated[
         str | None, "Instead of --texts, the data file; with --task the folder that holds the task.", "FILE"
     ] = None
-    split: Split = None
+    split: _Split = None
     thorough: Annotated[
         bool, "Every feed, batches of 1, 8 and 32, memory, and 5 rounds: takes about ten times as long."
     ] = False

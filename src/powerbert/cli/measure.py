@@ -33,7 +33,7 @@ PADDED_TO = 128
 """N, unless the user says so."""
 LONGEST = 512
 """Words of the longest inputs of the curves."""
-SILENCE = 0.5
+LISTENING = 0.5
 """Seconds for which `doctor` does nothing, to hear whether others work."""
 
 
@@ -161,7 +161,7 @@ def _examined() -> dict[str, Any]:
     """Machine, verdicts, peaks and the recommended choice; figures for JSON."""
     with working("listening whether the machine is busy"):
         watch = Watch()
-        time.sleep(SILENCE)
+        time.sleep(LISTENING)
         warning = watch.warning()
         threads, why = choose_threads()
     described = machine()  # before a cap is set
