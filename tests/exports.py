@@ -55,7 +55,7 @@ class Exports:
 def gaps(model: Any, batch: Any) -> list[float]:
     """For each input, how far apart the scores at its closest cut are, in eager torch."""
     cuts = [[math.inf] * len(batch["input_ids"])]
-    select = ops.select
+    select = ops.select_rows
 
     def spy(scores: Any, lengths: Any, counts: Any, width: int) -> Any:
         real = [scores.shape[1]] * len(scores) if lengths is None else lengths.tolist()
@@ -65,7 +65,7 @@ def gaps(model: Any, batch: Any) -> list[float]:
 
     unpad(model, False)  # the layout that selects for the whole batch at once
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(ops, "select", spy)
+        patch.setattr(ops, "select_rows", spy)
         model(**batch)
     unpad(model)
     return [min(column) for column in zip(*cuts, strict=True)]

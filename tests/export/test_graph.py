@@ -76,7 +76,7 @@ class Selection(torch.nn.Module):
         width = counts.max().item()
         torch._check(width >= 1)
         torch._check(width <= scores.shape[1])
-        return ops.select(scores, lengths, counts, width)
+        return ops.select_rows(scores, lengths, counts, width)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ class Counts(torch.nn.Module):
     retention = RetentionConfiguration.relative((1.0, 0.9999, 0.6667, 0.07, 0.0001))
 
     def forward(self, lengths):
-        return torch.stack([stage.counts for stage in ops.plan(self.retention, lengths, 8192)])
+        return torch.stack([stage.counts for stage in ops.stages(self.retention, lengths, 8192)])
 
 
 def test_counts_are_exact_at_every_length_any_family_reads(tmp_path):

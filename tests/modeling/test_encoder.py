@@ -203,9 +203,9 @@ def test_training_selects_as_inference_does():
     seen = []
     from powerbert.modeling import ops
 
-    chosen = ops.select
+    chosen = ops.select_rows
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ops, "select", lambda *a: (seen.append(chosen(*a)), seen[-1])[1])
+        patch.setattr(ops, "select_rows", lambda *a: (seen.append(chosen(*a)), seen[-1])[1])
         model.eval()(**batch)
         model.train()(**batch)
     assert torch.equal(seen[0], seen[len(seen) // 2])

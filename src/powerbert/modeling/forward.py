@@ -21,11 +21,9 @@ from powerbert.modeling.encoder import encode
 from powerbert.modeling.families.base import Inputs
 from powerbert.modeling.layout import CELLS, Packed, Padded
 from powerbert.modeling.retain import Elimination, Extract, PapersOrder, SoftExtract
-from powerbert.modeling.schedule import cls_stage
 
 ATTRIBUTE = "_powerbert_elimination"
 OWN_FORWARD = "_powerbert_own_forward"
-SEQUENCES = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
 
 
 class Arranged(NamedTuple):
@@ -37,13 +35,15 @@ class Arranged(NamedTuple):
     places: Tensor  # (batch, width), where each row stood in the caller's layout
     length: int  # of the caller's layout
 
+    def give_back(self, rows: Tensor) -> Tensor:
+        """Put rows (batch, width, hidden) back to the caller's layout (batch, length, hidden).
 
-class Encoded(NamedTuple):
-    """What comes out of the encoders."""
-
-    hidden: Tensor  # (batch, width, hidden), or (batch, 1, hidden) if the head reads nothing but CLS
-    states: list[Tensor]  # after the embeddings and each encoder, whole width, if asked for
-    retained: list[tuple[Tensor, Tensor]]  # positions and lengths after each encoder, if asked for
+        PAD beyond the longest input was never computed and comes back as zeros.
+        """
+        if not self.padded and rows.shape[1] == self.length:
+            return rows
+        canvas = rows.new_zeros(rows.shape[0], self.length, rows.shape[2])
+        return canvas.scatter(1, self.places[..., None].expand_as(rows), rows)
 
 
 def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -56,27 +56,27 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     if elimination is None:
         return _own_forward(self, *args, **kwargs)
     wants_retained = bool(kwargs.pop("output_retained", False))
-    arguments = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
-    if _is_full(elimination, arguments):
+    given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
+    if _is_full(elimination, given):
         output: Any = _own_forward(self, *args, **kwargs)
-        return _with_every_word(output, elimination, arguments) if wants_retained else output
-    _refuse_unsupported(self, arguments, len(args))
-    config, wants_states = self.config, arguments.get("output_hidden_states")
-    if wants_states is None:
-        wants_states = config.output_hidden_states
-    arranged, encoded = run(self, elimination, arguments, record_states=wants_states, record_retained=wants_retained)
-    hidden, pooled = elimination.family.finish(self, encoded.hidden)
-    last = hidden if elimination.cls_only else _give_back(hidden, arranged)
+        return _with_every_word(output, elimination, given) if wants_retained else output
+    _refuse_unsupported(self, given, len(args))
+    wants_states = _option(self, given, "output_hidden_states")
+    arranged, hidden, record = run(self, elimination, given, states=wants_states, retained=wants_retained)
+    hidden, pooled = elimination.family.finish(self, hidden)
+    last = hidden if elimination.cls_only else arranged.give_back(hidden)
     output = BaseModelOutputWithPooling(last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled))
-    if wants_states:
-        states = [*encoded.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
-        output["hidden_states"] = tuple(_give_back(state, arranged) for state in states)
-    if wants_retained:
-        output["retained"] = [
-            (arranged.places.gather(1, positions), lengths) for positions, lengths in encoded.retained
-        ]
-    return_dict = arguments.get("return_dict")
-    return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
+    if record is not None and wants_states:
+        states = [*record.states[:-1], hidden]  # the last one with the model's final norm, as stock has it
+        output["hidden_states"] = tuple(map(arranged.give_back, states))
+    if record is not None and wants_retained:
+        output["retained"] = record.retained
+    return output if _option(self, given, "return_dict") else output.to_tuple()
+
+
+def _option(base: Any, given: dict[str, Any], name: str) -> bool:
+    """What the caller asks for, else what the configuration says."""
+    return getattr(base.config, name) if given.get(name) is None else given[name]
 
 
 def _own_forward(base: Any, *args: Any, **kwargs: Any) -> Any:
@@ -85,20 +85,18 @@ def _own_forward(base: Any, *args: Any, **kwargs: Any) -> Any:
     return type(base).forward(base, *args, **kwargs) if own is None else own(*args, **kwargs)
 
 
-def _is_full(elimination: Elimination, arguments: dict[str, Any]) -> bool:
+def _is_full(elimination: Elimination, given: dict[str, Any]) -> bool:
     """Whether the model's own forward pass serves, bit for bit: nothing can be eliminated or scaled."""
     retention = elimination.retention
     if not retention.is_full or elimination.packed or isinstance(elimination.retain, SoftExtract):
         return False
-    given = (arguments.get(name) for name in ("input_ids", "inputs_embeds"))
-    return retention.max_length is None or all(
-        rows.shape[1] <= retention.max_length for rows in given if rows is not None
-    )
+    words = [given[name] for name in ("input_ids", "inputs_embeds") if given.get(name) is not None]
+    return retention.max_length is None or all(rows.shape[1] <= retention.max_length for rows in words)
 
 
-def _with_every_word(output: Any, elimination: Elimination, arguments: dict[str, Any]) -> Any:
+def _with_every_word(output: Any, elimination: Elimination, given: dict[str, Any]) -> Any:
     """Add to the output of the full model that every encoder retains every word."""
-    arranged = _arrange(arguments, trim=True)
+    arranged = _arrange(given, trim=True)
     retained = [(arranged.places, arranged.lengths)] * len(elimination.retention)
     if isinstance(output, tuple):
         return (*output, retained)
@@ -107,33 +105,29 @@ def _with_every_word(output: Any, elimination: Elimination, arguments: dict[str,
 
 
 def run(
-    base: Any,
-    elimination: Elimination,
-    arguments: dict[str, Any],
-    *,
-    record_states: bool = False,
-    record_retained: bool = False,
-) -> tuple[Arranged, Encoded]:
-    """Arrange, embed and encode one batch."""
-    arranged = _arrange(arguments, trim=not elimination.scoring.padded_queries_vote)
-    inputs, lengths, padded, _, _ = arranged
-    hidden = elimination.family.embed(base, inputs)
-    context = elimination.family.context(base, inputs, hidden)
-    width = hidden.shape[1]
-    positions = torch.arange(width, device=hidden.device).expand(hidden.shape[:2])
-    words = Padded(hidden, positions, lengths, padded, [])
-    if _packs(base, elimination, context, record_states or record_retained):
+    base: Any, elimination: Elimination, given: dict[str, Any], *, states: bool = False, retained: bool = False
+) -> tuple[Arranged, Tensor, Recorder | None]:
+    """Arrange, embed and encode one batch; the record is of `states` and `retained`.
+
+    What comes out of the encoders is (batch, width, hidden), or (batch, 1, hidden) if the head reads nothing but CLS.
+    """
+    arranged = _arrange(given, trim=not elimination.scoring.padded_queries_vote)
+    hidden = elimination.family.embed(base, arranged.inputs)
+    context = elimination.family.context(base, arranged.inputs, hidden)
+    positions = torch.arange(hidden.shape[1], device=hidden.device).expand(hidden.shape[:2])
+    words = Padded(hidden, positions, arranged.lengths, arranged.padded, [])
+    if _packs(base, elimination, context, states or retained):
         cells = sys.maxsize if elimination.static else CELLS // base.config.num_attention_heads
-        final = encode(elimination, base, None, Packed.of(words, elimination.retention, cells), None)
-        return arranged, Encoded(final.cls(), [], [])
-    words.stages.extend(ops.plan(elimination.retention, lengths, width))
-    cls_only = elimination.cls_only and not record_states
-    if cls_only and not isinstance(elimination.retain, PapersOrder):
-        words.stages[-1] = cls_stage(lengths)
-    recorder = Recorder(words, whole=not cls_only, states=record_states, retained=record_retained)
-    final = encode(elimination, base, context, words, recorder)
-    whole = final.cls() if cls_only else recorder.restored()
-    return arranged, Encoded(whole, recorder.states, recorder.retained)
+        packed = Packed.of(words, elimination.retention, cells)
+        return arranged, encode(elimination, base, None, packed, None).cls(), None
+    words.stages.extend(ops.stages(elimination.retention, words.lengths, hidden.shape[1]))
+    cls_only = elimination.cls_only and not states
+    if cls_only and type(elimination.retain) is not PapersOrder:
+        one = torch.ones_like(words.lengths)
+        words.stages[-1] = ops.Stage(one, width=1, eliminates=True, padded=False, cls=True)
+    record = Recorder(words, arranged.places if retained else None, whole=not cls_only, states=states)
+    final = encode(elimination, base, context, words, record)
+    return arranged, final.cls() if cls_only else record.restored(), record
 
 
 def _packs(base: Any, elimination: Elimination, context: Any, recording: bool) -> bool:
@@ -148,9 +142,7 @@ def _packs(base: Any, elimination: Elimination, context: Any, recording: bool) -
         and type(elimination.retain) is Extract
         and not elimination.scoring.padded_queries_vote
         and context is None
-        and not recording
-        and not base.training
-        and not ops.is_traced()
+        and not (recording or base.training or ops.is_traced())
     )
 
 
@@ -161,104 +153,72 @@ class Recorder:
     and is put back at its own position.
     """
 
-    def __init__(self, words: Padded, *, whole: bool, states: bool, retained: bool) -> None:
-        self.words = words
+    def __init__(self, words: Padded, places: Tensor | None, *, whole: bool, states: bool) -> None:
+        self.words, self.places = words, places  # (batch, width), where each row stood in the caller's layout
         self.canvas = words.hidden if whole or states else None  # (batch, length, hidden)
         self.states = [words.hidden] if states else []  # after the embeddings and each encoder, whole length
-        self.retained: list[tuple[Tensor, Tensor]] = []  # positions and lengths after each encoder
-        self.wants = states, retained
+        self.retained: list[tuple[Tensor, Tensor]] = []  # after each encoder, places and lengths; only with `places`
 
     def __call__(self, words: Padded) -> None:
         """Take the word-vectors after the next encoder."""
         if self.canvas is not None and words.positions is not self.words.positions:
             self.canvas = self.restored()  # with the last state of those that were eliminated just now
         self.words = words
-        states, retained = self.wants
-        if states:
+        if self.states:
             self.states.append(self.restored())
-        if retained:
-            self.retained.append((words.positions, words.lengths))
+        if self.places is not None:
+            self.retained.append((self.places.gather(1, words.positions), words.lengths))
 
     def restored(self) -> Tensor:
         """Every word-vector with its last state: (batch, length, hidden)."""
         words, canvas = self.words, self.canvas
         assert canvas is not None
-        if not words.padded and words.positions.shape[1] == canvas.shape[1]:
+        width = words.positions.shape[1]
+        if not words.padded and width == canvas.shape[1]:
             return words.hidden
-        real = torch.ones_like(words.positions, dtype=torch.bool)
-        if words.padded:
-            real = torch.arange(real.shape[1], device=real.device) < words.lengths[:, None]
+        real = torch.arange(width, device=canvas.device) < words.lengths[:, None]
         return restore(canvas, words.hidden, words.positions, real)
 
 
-def _arrange(arguments: dict[str, Any], trim: bool) -> Arranged:
+def _arrange(given: dict[str, Any], trim: bool) -> Arranged:
     """Move real words to the front of each input and cut the batch to its longest."""
-    given = {name: arguments[name] for name in SEQUENCES if arguments.get(name) is not None}
-    like = next(given[name] for name in ("input_ids", "inputs_embeds") if name in given)
+    rows = {name: given[name] for name in Inputs._fields[1:] if given.get(name) is not None}
+    like = next(rows[name] for name in ("input_ids", "inputs_embeds") if name in rows)
     batch, length = like.shape[:2]
-    mask = arguments.get("attention_mask")
+    mask = given.get("attention_mask")
     real = torch.ones(batch, length, dtype=torch.bool, device=like.device) if mask is None else mask.to(torch.bool)
     lengths = real.sum(dim=1).clamp(min=1)  # an input of PAD alone still has its first row as CLS
     order = torch.arange(length, device=like.device)
+    places = order.expand(batch, length)
     width, padded = ops.extent(lengths, length, trim)
-    if not padded and width == length:  # nothing moves
-        return Arranged(_inputs(given, real), lengths, padded, order.expand(batch, length), length)
-    # Distinct keys, real words first: any sort of them is stable, in any runtime.
-    places = torch.where(real, order, order + length).argsort(dim=1)
-    places = places[:, :width]
-    moved = {name: _move(rows, places) for name, rows in given.items()}
-    front = torch.arange(width, device=like.device) < lengths[:, None]
-    return Arranged(_inputs(moved, front), lengths, padded, places, length)
+    if padded or width != length:
+        # Distinct keys, real words first: any sort of them is stable, in any runtime.
+        places = torch.where(real, order, order + length).argsort(dim=1)[:, :width]
+        rows = {name: extract(each.expand(batch, *each.shape[1:]), places) for name, each in rows.items()}
+        real = torch.arange(width, device=like.device) < lengths[:, None]
+    return Arranged(Inputs(**rows, real=real), lengths, padded, places, length)
 
 
-def _move(rows: Tensor, places: Tensor) -> Tensor:
-    """Take rows (batch or 1, length, ...) from their places (batch, width)."""
-    return extract(rows.expand(places.shape[0], *rows.shape[1:]), places)
-
-
-def _inputs(given: dict[str, Tensor], real: Tensor) -> Inputs:
-    return Inputs(**{name: given.get(name) for name in SEQUENCES}, real=real)
-
-
-def _give_back(rows: Tensor, arranged: Arranged) -> Tensor:
-    """Put rows (batch, width, hidden) back to the caller's layout (batch, length, hidden).
-
-    PAD beyond the longest input was never computed and comes back as zeros.
-    """
-    if not arranged.padded and rows.shape[1] == arranged.length:
-        return rows
-    canvas = rows.new_zeros(rows.shape[0], arranged.length, rows.shape[2])
-    return canvas.scatter(1, arranged.places[..., None].expand_as(rows), rows)
-
-
-def _refuse_unsupported(base: Any, arguments: dict[str, Any], positional: int) -> None:
+def _refuse_unsupported(base: Any, given: dict[str, Any], positional: int) -> None:
     """Refuse what elimination cannot honour, rather than ignore it."""
     if positional > 2:
-        raise UnsupportedModelError(
-            "elimination takes input_ids and attention_mask by position, the rest by name",
-            got=f"{positional} positional arguments",
-        )
-    if (arguments.get("input_ids") is None) == (arguments.get("inputs_embeds") is None):
+        what = "elimination takes input_ids and attention_mask by position, the rest by name"
+        raise UnsupportedModelError(what, got=f"{positional} positional arguments")
+    if (given.get("input_ids") is None) == (given.get("inputs_embeds") is None):
         raise UnsupportedModelError("give exactly one of input_ids and inputs_embeds")
-    mask = arguments.get("attention_mask")
+    mask = given.get("attention_mask")
     if mask is not None and (not isinstance(mask, Tensor) or mask.dim() != 2):
-        raise UnsupportedModelError(
-            "elimination needs the plain attention mask",
-            got=tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__,
-            rule="its shape is (batch, length), 1 at words and 0 at PAD",
-        )
-    words = arguments["inputs_embeds"] if arguments.get("input_ids") is None else arguments["input_ids"]
+        got = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        rule = "its shape is (batch, length), 1 at words and 0 at PAD"
+        raise UnsupportedModelError("elimination needs the plain attention mask", got=got, rule=rule)
+    words = given["inputs_embeds"] if given.get("input_ids") is None else given["input_ids"]
     if mask is not None and mask.shape != words.shape[:2]:
-        raise UnsupportedModelError(
-            "the attention mask does not fit the inputs", got=tuple(mask.shape), rule=f"{tuple(words.shape[:2])}"
-        )
-    attentions = arguments.get("output_attentions")
-    if base.config.output_attentions if attentions is None else attentions:
-        raise UnsupportedModelError(
-            "attention matrices shrink from encoder to encoder and are not returned",
-            got="output_attentions=True",
-            remedy="use powerbert.trace, or powerbert.remove for the full model",
-        )
+        what, rule = "the attention mask does not fit the inputs", str(tuple(words.shape[:2]))
+        raise UnsupportedModelError(what, got=tuple(mask.shape), rule=rule)
+    if _option(base, given, "output_attentions"):
+        what = "attention matrices shrink from encoder to encoder and are not returned"
+        remedy = "use powerbert.trace, or powerbert.remove for the full model"
+        raise UnsupportedModelError(what, got="output_attentions=True", remedy=remedy)
     for name in ("encoder_hidden_states", "past_key_values"):
-        if arguments.get(name) is not None:
+        if given.get(name) is not None:
             raise UnsupportedModelError("elimination serves encoders", got=name)

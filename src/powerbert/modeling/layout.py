@@ -19,7 +19,7 @@ from torch import Tensor
 
 from powerbert.elimination.extract import extract
 from powerbert.modeling.families.base import Projections
-from powerbert.modeling.schedule import Stage
+from powerbert.modeling.ops import Stage
 from powerbert.retention import RetentionConfiguration
 
 CELLS = 1 << 18

@@ -1,19 +1,33 @@
-"""The operations whose eager and traced forms differ; no other module asks which of the two runs.
+"""What each encoder does to a batch, and the operations whose eager and traced forms differ.
 
-Eager code reads numbers off its tensors: a plan is exact, kernels are chosen by shape. While a graph is
-traced, batch and length stay free: it may pad more, never select otherwise.
+Paper: PoWER-BERT Components
+
+Eager code reads numbers off its tensors: a plan is exact, kernels are chosen by shape. While a graph is traced,
+batch and length stay free: it may pad more, never select otherwise. No other module asks which of the two runs.
 """
 
 from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from powerbert.elimination import selection
-from powerbert.modeling import schedule
+from powerbert.elimination.selection import select, select_in_graph
 from powerbert.modeling.families.base import Projections, mask_value
-from powerbert.retention import RetentionConfiguration
+from powerbert.retention import MAX_LENGTH, SCALE, RetentionConfiguration
+
+
+class Stage(NamedTuple):
+    """What one encoder does to a batch."""
+
+    counts: Tensor  # (batch,) word-vectors retained by each input
+    width: int  # the most that any input retains
+    eliminates: bool  # whether any input loses a word-vector here
+    padded: bool  # whether any input retains fewer than `width`
+    cls: bool = False  # whether CLS alone is retained
 
 
 def is_traced() -> bool:
@@ -30,32 +44,65 @@ def extent(lengths: Tensor, length: int, trim: bool) -> tuple[int, bool]:
     return width, shortest < width
 
 
-def plan(retention: RetentionConfiguration, lengths: Tensor, width: int) -> list[schedule.Stage]:
+def stages(retention: RetentionConfiguration, lengths: Tensor, width: int) -> list[Stage]:
     """What every encoder does to inputs of real lengths (batch,) in a batch `width` wide."""
-    counts = schedule.counts(retention, lengths)
+    retained = counts(retention, lengths)
     if torch.compiler.is_exporting():
-        return schedule.computed(retention, counts, width)
-    if is_traced():
-        return schedule.bounded(retention, counts, width)
-    return schedule.exact(counts, lengths)
+        return computed(retention, retained, width)
+    return bounded(retention, retained, width) if is_traced() else exact(retained, lengths)
 
 
-def select(scores: Tensor, lengths: Tensor | None, counts: Tensor | None, width: int) -> Tensor:
-    """`selection.select`: by a stable sort, or in a graph by counting."""
-    if is_traced():
-        assert counts is not None  # a traced plan is padded
-        return selection.select_in_graph(scores, lengths, counts, width)
-    return selection.select(scores, lengths, counts, width)
+def counts(retention: RetentionConfiguration, lengths: Tensor) -> Tensor:
+    """What inputs of real lengths (batch,) retain: (encoders, batch)."""
+    values = torch.tensor(retention.values, device=lengths.device)[:, None]
+    if not retention.is_relative:
+        return torch.minimum(values, lengths)
+    # ceil(length * value / SCALE) in two steps of 100, because OpenVINO divides whole numbers in fp32:
+    # wrong from 2**24 on.
+    hundredths = (lengths * (values % 100) + 99) // 100
+    return (lengths * (values // 100) + hundredths + 99) // 100
 
 
-def products(heads: Projections, scale: float) -> Tensor:
-    """Scaled dot products of queries and keys: (batch, heads, queries, length)."""
-    if is_traced():
-        return (heads.query * scale) @ heads.key.transpose(2, 3)
-    query, key = heads.query.flatten(0, 1), heads.key.flatten(0, 1)
-    # The scale rides along with the product: one pass less over the queries.
-    flat = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
-    return flat.view(*heads.query.shape[:2], *flat.shape[1:])
+def exact(counts: Tensor, lengths: Tensor) -> list[Stage]:
+    """Plan by reading the counts (encoders, batch): one small tensor for all encoders."""
+    widest = counts.amax(dim=1)
+    eliminates = (counts < torch.cat([lengths[None], counts[:-1]])).any(dim=1)
+    padded = (counts < widest[:, None]).any(dim=1)
+    table = torch.stack([widest, eliminates.to(widest.dtype), padded.to(widest.dtype)], dim=1).tolist()
+    return [Stage(counts[j], most, bool(loses), bool(pads)) for j, (most, loses, pads) in enumerate(table)]
+
+
+def computed(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
+    """Plan with widths that an exported graph computes, opaque to the exporter: formulas cost it minutes."""
+    widths = counts.amax(dim=1).tolist()
+    for before, most in itertools.pairwise([width, *widths]):
+        torch._check(most >= 1)  # type: ignore[no-untyped-call]
+        torch._check(most <= before)  # type: ignore[no-untyped-call]
+    return _stages(retention, counts, widths)
+
+
+def bounded(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
+    """Plan with bounds from the shape of the batch, as torch.compile knows it."""
+    bounds = retention.values
+    if retention.is_relative:
+        bounds = tuple((width * value + (SCALE - 1)) // SCALE for value in retention.values)
+    widths = [torch.sym_min(bound, width) for bound in bounds]  # type: ignore[no-untyped-call]
+    return _stages(retention, counts, widths)
+
+
+def _stages(retention: RetentionConfiguration, counts: Tensor, widths: list[int]) -> list[Stage]:
+    """What an encoder does follows from the configuration alone, so that batch and length stay free."""
+    # An absolute configuration may meet an input longer than its N: encoder 1 then eliminates.
+    before = [SCALE if retention.is_relative else MAX_LENGTH, *retention.values]
+    eliminates = [value < earlier for earlier, value in itertools.pairwise(before)]
+    return [Stage(counts[j], widths[j], eliminates[j], padded=True) for j in range(len(retention))]
+
+
+def select_rows(scores: Tensor, lengths: Tensor | None, counts: Tensor | None, width: int) -> Tensor:
+    """`select` of `elimination`: by a stable sort, or in a graph by counting; a traced plan has counts."""
+    if is_traced() and counts is not None:
+        return select_in_graph(scores, lengths, counts, width)
+    return select(scores, lengths, counts, width)
 
 
 def mix(probabilities: Tensor, value: Tensor) -> Tensor:
@@ -70,11 +117,15 @@ def mix(probabilities: Tensor, value: Tensor) -> Tensor:
 
 def probabilities(heads: Projections, mask: Tensor | None, scale: float) -> Tensor:
     """A_h for every head, softmax in fp32: (batch, heads, queries, length); mask as in `fused`."""
-    logits = products(heads, scale)
-    if mask is not None and mask.dtype == torch.bool:
-        logits = logits.masked_fill(~mask, mask_value(logits))
-    elif mask is not None:
-        logits = logits + mask
+    query, key, _ = heads
+    if is_traced():
+        logits = (query * scale) @ key.transpose(2, 3)
+    else:  # The scale rides along with the product: one pass less over the queries.
+        keys = key.flatten(0, 1).transpose(1, 2)
+        flat = torch.baddbmm(query.new_empty(()), query.flatten(0, 1), keys, beta=0, alpha=scale)
+        logits = flat.view(*query.shape[:2], *flat.shape[1:])
+    if mask is not None:
+        logits = logits.masked_fill(~mask, mask_value(logits)) if mask.dtype == torch.bool else logits + mask
     return logits.softmax(dim=-1, dtype=torch.float32)
 
 

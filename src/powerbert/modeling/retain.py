@@ -30,7 +30,7 @@ class Extract:
 
     def early(self, scores: Tensor, block: Block) -> Tensor | None:
         """Rows (inputs, width) to go on with after the softmax, None for all; scores: (inputs, length)."""
-        return ops.select(scores, block.lengths, block.counts, block.width)
+        return ops.select_rows(scores, block.lengths, block.counts, block.width)
 
     def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
         """What goes on from the self-attention module of encoder j to its feed-forward network."""
@@ -52,22 +52,14 @@ class PapersOrder(Extract):
     def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
         (block,) = blocks = words.blocks(j)
         assert scores is not None
-        return words.extract(j, blocks, [super().early(scores, block)])
+        return words.extract(j, blocks, [Extract.early(self, scores, block)])
 
 
-class SoftExtract(Extract):
+@dataclass(frozen=True)
+class SoftExtract(PapersOrder):
     """Scale every word-vector by its rank and eliminate none, while the configuration is searched."""
 
-    def __init__(self, scale: Scale) -> None:
-        self.scale = scale
-
-    @override
-    def scores(self, block: Block) -> bool:
-        return True
-
-    @override
-    def early(self, scores: Tensor, block: Block) -> Tensor | None:
-        return None
+    scale: Scale
 
     @override
     def late(self, j: int, words: Words, scores: Tensor | None) -> Words:

@@ -98,9 +98,9 @@ def retained_positions(model: Any, batch: Mapping[str, Any]) -> Retained:
     base = base_of(model)
     every_row = replace(attached(model), cls_only=False)  # so that the last encoder selects as well
     with _evaluating(base):
-        arranged, encoded = run(base, every_row, dict(batch), record_retained=True)
-    places = [(arranged.places.gather(1, positions), lengths) for positions, lengths in encoded.retained]
-    return by_input(places, len(arranged.places))
+        _, _, record = run(base, every_row, dict(batch), retained=True)
+    assert record is not None  # packed rows are not recorded, so they were not packed
+    return by_input(record.retained, len(record.words.lengths))
 
 
 @contextmanager

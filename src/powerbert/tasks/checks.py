@@ -73,9 +73,8 @@ def check_splits(splits: Mapping[str, Split], task: Task) -> Findings:
 
 def _one_label(name: str, split: Split, only: object, kinds: str) -> str:
     """Refuse a training set with nothing to learn; a warning for any other split."""
-    what = (
-        f"{split.source}: all {len(split):,} rows from {split.unit} {split.dataset['row'][0]} on are labelled {only!r}"
-    )
+    first = f"{split.unit} {split.dataset['row'][0]}"
+    what = f"{split.source}: all {len(split):,} rows from {first} on are labelled {only!r}"
     if name == "train":
         raise DataError(what, rule=f"training needs at least two {kinds}", remedy="check the label column")
     return f"{what}, so the metric on {name} says little"

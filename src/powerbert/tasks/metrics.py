@@ -42,8 +42,7 @@ def bootstrap_interval(
 ) -> Interval:
     """Percentile bootstrap over rows: draw as many rows with replacement, score, take the middle `level`."""
     if samples < 1 or not 0 < level < 1:
-        rule = "samples is at least 1 and level between 0 and 1"
-        raise DataError("no such interval", got=(samples, level), rule=rule)
+        raise DataError("no such interval", got=(samples, level), rule="samples is at least 1, level between 0 and 1")
     formula, (predicted, truth, values) = _formula(name), _coded(predictions, labels)
     if (rows := len(truth)) == 1:  # scipy wants two; one row can only be drawn again
         return Interval(*[float(formula(predicted, truth, values))] * 2)

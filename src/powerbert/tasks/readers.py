@@ -116,15 +116,14 @@ def _resolve(source: Source, task: Task, labelled: bool, first: RawRow | None = 
 
 def _check_texts(row: RawRow, texts: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Refuse a text that cannot be used; length is no reason, long texts are cut before tokenising."""
+    remedy = "correct or remove the row"
     for role, value in texts.items():
-        what, parts, remedy = f"column {names[role]!r}", [value], "correct or remove the row"
-        if role == "options":
-            if not isinstance(value, list | tuple) or len(value) != CHOICES:
-                raise row.error(f"{what} is not a list of {CHOICES} options", value, remedy=remedy)
-            what, parts = f"an option in {what}", list(value)
-        for text in parts:
+        choice = role == "options"
+        if choice and (not isinstance(value, list | tuple) or len(value) != CHOICES):
+            raise row.error(f"column {names[role]!r} is not a list of {CHOICES} options", value, remedy=remedy)
+        for text in value if choice else (value,):
             if problem := _problem(text):
-                raise row.error(f"{what} {problem}", text, remedy=remedy)
+                raise row.error(f"{'an option in ' * choice}column {names[role]!r} {problem}", text, remedy=remedy)
 
 
 def _problem(text: object) -> str | None:
@@ -138,23 +137,24 @@ def _problem(text: object) -> str | None:
 
 
 def _split(source: Source, task: Task, labelled: bool) -> Split:
-    rows = list(_rows(source, task, labelled))
-    columns: dict[str, list[Any]] = {role: [row.texts[role] for row in rows] for role in task.columns}
+    columns: dict[str, list[Any]] = {role: [] for role in (*task.columns, "label", "row")}
+    for row in _rows(source, task, labelled):
+        for role, value in (*row.texts.items(), ("label", row.label), ("row", row.number)):
+            columns[role].append(value)
     features = {role: Sequence(TEXT) if role == "options" else TEXT for role in task.columns}
-    if labelled:
-        columns["label"], features["label"] = [row.label for row in rows], Value("float64")
-    if labelled and task.kind != "regression":
+    if labelled and task.kind == "regression":
+        features["label"] = Value("float64")
+    elif labelled:
         names = task.labels
         if names is None:
             names = source.label_names or _discovered(source, columns["label"], task)
             index = {name: i for i, name in enumerate(names)}
             columns["label"] = [index[name] for name in columns["label"]]
         features["label"] = ClassLabel(names=list(names))
-    columns["row"], features["row"] = [row.number for row in rows], Value("int64")
+    features["row"] = Value("int64")
     # Straight to Arrow, in memory: Dataset.from_dict would encode value by value, at twice the time.
     table = pyarrow.Table.from_pydict(columns, schema=Features(features).arrow_schema)
-    skipped = sum(map(len, source.left_out.values()))
-    return Split(Dataset(table), source.name, source.unit, source.notes, skipped)
+    return Split(Dataset(table), source.name, source.unit, source.notes, sum(map(len, source.left_out.values())))
 
 
 def _label(row: RawRow, column: str, task: Task, known: dict[str, int], source: Source) -> int | float | str:

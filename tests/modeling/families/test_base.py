@@ -70,7 +70,7 @@ class Watched:
 def test_an_adapter_reads_no_part_of_an_encoder_that_it_does_not_name(family):
     base, adapter = tiny(family).base_model, families.FAMILIES[family]
     batch = batch_of([7])
-    inputs = Inputs(batch["input_ids"], None, None, None, batch["attention_mask"].bool())
+    inputs = Inputs(batch["attention_mask"].bool(), batch["input_ids"])
     positions, seen = torch.arange(7)[None], set()
     hidden = adapter.embed(base, inputs)
     context = adapter.context(base, inputs, hidden)

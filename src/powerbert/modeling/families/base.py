@@ -22,11 +22,11 @@ from powerbert.errors import UnsupportedModelError
 class Inputs(NamedTuple):
     """The inputs of a base model, right-padded; absent ones are None."""
 
-    input_ids: Tensor | None  # (batch, length)
-    token_type_ids: Tensor | None  # (batch, length)
-    position_ids: Tensor | None  # (batch, length)
-    inputs_embeds: Tensor | None  # (batch, length, embedding)
     real: Tensor  # (batch, length) bool, False at PAD
+    input_ids: Tensor | None = None  # (batch, length)
+    token_type_ids: Tensor | None = None  # (batch, length)
+    position_ids: Tensor | None = None  # (batch, length)
+    inputs_embeds: Tensor | None = None  # (batch, length, embedding)
 
     def given(self, names: tuple[str, ...]) -> dict[str, Tensor]:
         """The named inputs that the caller passed, as keyword arguments for an embedding layer."""
@@ -44,7 +44,7 @@ class Projections(NamedTuple):
 class Family:
     """The common shape: post-norm encoders in `base.encoder.layer`, absolute positions in the embeddings."""
 
-    inputs: tuple[str, ...] = Inputs._fields[:-1]  # what the embeddings read
+    inputs: tuple[str, ...] = Inputs._fields[1:]  # what the embeddings read
     attention: str = "attention"  # the path in an encoder of the module that makes queries, keys and values
     linear: tuple[str, ...] = ("query", "key", "value")  # its linear layers
     head_size: str = "attention_head_size"

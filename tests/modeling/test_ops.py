@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.modeling.schedule import bounded, counts, exact
+from powerbert.modeling.ops import bounded, counts, exact
 from powerbert.retention import RetentionConfiguration
 
 
