@@ -18,7 +18,6 @@ from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export import write
-from powerbert.export.exported import check_exportable
 from powerbert.modeling.apply import apply
 from powerbert.modeling.storage import load
 from powerbert.report.tables import comparison_table
@@ -32,7 +31,7 @@ from powerbert.training.data import answers
 
 def export(asked: ExportFlags, columns: Columns) -> None:
     """Write a classifier for another engine, and compare its answers."""
-    check_exportable(asked.output)
+    write.check_exportable(asked.output)
     to, precision, auto = asked.to, asked.precision or "fp32", asked.to == AutoEngine.name
     if not auto:
         write.check_engine(to, precision)
