@@ -25,10 +25,10 @@ BUDGET = {
     "arrows": 0,
     "long files": 1,
     "long functions": 0,
-    "names twice": 2,
-    "modules without a test": 2,
-    "modules": 6,
-    "lines": 1450,
+    "names twice": 0,
+    "modules without a test": 0,
+    "modules": 0,
+    "lines": 910,
     "paper": 0,
     "tracing": 0,
 }
@@ -182,8 +182,8 @@ def is_name(node: ast.AST) -> bool:
 
 def commands() -> set[str]:
     """A command bears the name of what it does: `finetune` of the command line runs `finetune`."""
-    calls = [node for node in ast.walk(TREES[SOURCE / "cli" / "commands.py"]) if isinstance(node, ast.Call)]
-    return {call.args[0].value for call in calls if getattr(call.func, "id", "") == "Command"}
+    functions = [node for node in TREES[SOURCE / "cli" / "commands.py"].body if isinstance(node, ast.FunctionDef)]
+    return {function.name for function in functions if function.decorator_list}
 
 
 def test_no_public_name_is_defined_in_two_modules():

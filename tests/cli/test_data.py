@@ -10,7 +10,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert.cli.data import task_of
-from powerbert.cli.groups import Columns
+from powerbert.cli.flags import Columns
 from powerbert.cli.main import main
 from powerbert.errors import DataError
 

@@ -1,112 +1,52 @@
-"""Commands made from dataclasses: one flag per field, and the groups themselves arrive."""
+"""Groups of flags refuse what they cannot be. Oracle: the message, and that nothing else was needed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from powerbert.cli.flags import ARGUMENT, command
-
-
-@dataclass(frozen=True)
-class First:
-    """The first group; with more to say."""
-
-    model: Annotated[str, "Model folder.", "FOLDER"]
-    rows: Annotated[int | None, "How many rows."] = None
-    quick: Annotated[bool, "Hurry."] = False
-
-
-@dataclass(frozen=True)
-class Second:
-    """The second group."""
-
-    rate: Annotated[float, "Learning rate."] = 0.5
-    names: Annotated[list[str] | None, "May be repeated."] = None
-    relative: Annotated[bool, "On unless switched off."] = True
-    batch: Annotated[int, "Inputs; by default the task's."] = 16
+from powerbert.cli.flags import (
+    BenchFlags,
+    Columns,
+    ExplainFlags,
+    Figures,
+    PredictFlags,
+    Reported,
+    TrainingData,
+    asked_retention,
+)
+from powerbert.errors import PowerBertError
 
 
-@dataclass(frozen=True)
-class Third:
-    """The third group."""
-
-    text: Annotated[str, "By its position.", ARGUMENT]
-
-    def __post_init__(self) -> None:
-        if not self.text:
-            raise ValueError("no text")
-
-
-@pytest.fixture
-def run():
-    """Run the command with arguments; returns the result, and what its work was given."""
-    given = []
-
-    def work(first: First, second: Second, third: Third) -> None:
-        """Do something.
-
-        Example: it --model X
-        """
-        given.extend([first, second, third])
-
-    app = typer.Typer()
-    app.command("it")(command(work, First, Second, Third))
-
-    def call(*arguments):
-        given.clear()
-        return CliRunner().invoke(app, arguments), given
-
-    return call
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Figures(json="nowhere/a.json"), "the folder of --json does not exist"),
+        (lambda: Columns(max_length=0), "--max-length is too small; got 0; N is at least 8"),  # was: as if not given
+        (lambda: Columns(max_length=-1), "--max-length is too small"),
+        (lambda: TrainingData(max_length=7), "--max-length is too small"),
+        (lambda: BenchFlags(model="m"), "which texts"),
+        (lambda: BenchFlags(model="m", texts="t", data="d"), "not both"),
+        (lambda: BenchFlags(model="m", texts="t", batches="1,none"), "--batches"),
+        (lambda: BenchFlags(model="m", texts="t", rounds=0), "--rounds"),
+        (lambda: PredictFlags(model="m", data="d"), "where do the answers go"),
+        (lambda: Reported(budgets="half"), "--budgets"),
+        (lambda: ExplainFlags(text="t", model="m", max_length=8), "--max-length belongs to counts"),
+        (lambda: asked_retention("9,8", None), "counts need the length N"),
+    ],
+)
+def test_a_group_refuses_in_one_line(make, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PowerBertError, match=says) as error:
+        make()
+    assert "\n" not in str(error.value)
 
 
-def test_what_the_user_gave_arrives_in_its_group_and_the_rest_is_the_group_s_default(run):
-    result, given = run("--model", "m", "some text")
-    assert result.exit_code == 0
-    assert given == [First("m"), Second(), Third("some text")]
-    _, given = run(
-        "--model",
-        "m",
-        "--rows",
-        "3",
-        "--quick",
-        "--rate",
-        "0.1",
-        "--names",
-        "a",
-        "--names",
-        "b",
-        "--no-relative",
-        "some text",
-    )
-    assert given == [
-        First("m", rows=3, quick=True),
-        Second(rate=0.1, names=["a", "b"], relative=False),
-        Third("some text"),
-    ]
+def test_defaults_of_a_benchmark_are_few_and_thorough_has_more():
+    assert BenchFlags(model="m", texts="t").batch_sizes() == [1, 32]
+    assert BenchFlags(model="m", texts="t", thorough=True).batch_sizes() == [1, 8, 32]
+    assert BenchFlags(model="m", texts="t", thorough=True, batches="4").batch_sizes() == [4]
 
 
-def test_values_are_checked_by_their_type_and_required_flags_are_required(run):
-    assert run("--model", "m", "text", "--rows", "three")[0].exit_code == 2
-    assert run("--rows", "3", "text")[0].exit_code == 2
-    assert run("--model", "m")[0].exit_code == 2
-
-
-def test_a_group_refuses_what_it_cannot_be_before_the_work_begins(run):
-    result, given = run("--model", "m", "", "--rate", "0.1")
-    assert str(result.exception) == "no text"
-    assert given == []
-
-
-def test_help_has_one_panel_per_group_and_true_defaults(run):
-    shown = run("--help")[0].output
-    assert "The first group" in shown
-    assert "with more to say" not in shown
-    assert "[0.5]" in shown
-    assert "[16]" not in shown  # it says itself what the default is
-    assert "--no-quick" not in shown
-    assert "--no-relative" in shown
+def test_a_dash_leaves_standard_output_to_the_figures():
+    assert Figures().shows
+    assert not Figures(json="-").shows

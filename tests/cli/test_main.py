@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import powerbert
 from powerbert.cli import commands
-from powerbert.cli.commands import COMMANDS, Command
+from powerbert.cli.commands import COMMANDS
 from powerbert.cli.main import main, make_app
 from powerbert.errors import PowerBertError
 
@@ -19,7 +19,12 @@ def command(monkeypatch):
     home = types.ModuleType("powerbert.cli.broken")
     home.broken = lambda: home.body()
     monkeypatch.setitem(sys.modules, "powerbert.cli.broken", home)
-    monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, Command("broken", "broken", (), "Fail.")))
+    monkeypatch.setattr(commands, "COMMANDS", dict(COMMANDS))
+
+    def broken() -> None:
+        """Fail."""
+
+    commands.declare("broken", "")(broken)
     return home
 
 
@@ -32,7 +37,7 @@ def exit_code(*arguments):
 def test_help_lists_the_commands():
     result = CliRunner().invoke(make_app(), ["--help"])
     assert result.exit_code == 0
-    assert all(f" {command.name} " in result.output for command in COMMANDS)
+    assert all(f" {name} " in result.output for name in COMMANDS)
 
 
 def test_version_is_the_package_s(capsys):

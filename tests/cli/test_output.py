@@ -10,7 +10,7 @@ import pytest
 from rich.table import Table
 
 from powerbert.cli.main import main
-from powerbert.cli.output import check_apart, check_target, note, progress, show, write_json, write_text
+from powerbert.cli.output import check_apart, check_file, note, progress, show, write_json, write_output
 from powerbert.errors import PowerBertError
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[31m\x9b31m\u202e"
@@ -35,7 +35,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path):
     file = tmp_path / "a.html"
     file.write_text("old")
     file.chmod(0o640)
-    write_text(str(file), "new", "--html")
+    write_output(str(file), "new", "--html")
     assert file.read_text() == "new"
     assert file.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == ["a.html"]
@@ -43,7 +43,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path):
 
 def test_a_new_file_has_the_permissions_that_the_user_s_umask_gives(tmp_path):
     (tmp_path / "usual").touch()
-    write_text(str(tmp_path / "new"), "x", "--html")
+    write_output(str(tmp_path / "new"), "x", "--html")
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
@@ -56,15 +56,15 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch)
 
     monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(PowerBertError, match=r"--html cannot be written.*No space left"):
-        write_text(str(file), "new", "--html")
+        write_output(str(file), "new", "--html")
     assert file.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.html"]
 
 
 def test_a_symbolic_link_stays_one_and_a_device_is_written_to(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    write_text(str(tmp_path / "link"), "x", "--html")
-    write_text(os.devnull, "x", "--html")
+    write_output(str(tmp_path / "link"), "x", "--html")
+    write_output(os.devnull, "x", "--html")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "x"
     assert not os.path.isfile(os.devnull)
@@ -76,7 +76,7 @@ def test_a_symbolic_link_stays_one_and_a_device_is_written_to(tmp_path):
 def test_a_folder_or_a_missing_parent_is_refused(target, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PowerBertError, match=message):
-        check_target(target, "--html")
+        check_file(target, "--html")
 
 
 # ---- what is read is never replaced ------------------------------------------------------
@@ -91,9 +91,9 @@ def test_a_file_of_a_model_is_never_replaced(tmp_path, name):
     manifest = {"format": 1, "elimination": None, "sha256": digests, "extra": ["README.md"]}
     (tmp_path / "powerbert.json").write_text(json.dumps(manifest))
     with pytest.raises(PowerBertError, match="file of a model"):
-        check_target(str(tmp_path / name), "--json")
-    check_target(str(tmp_path / "notes.json"), "--json")
-    check_target(str(tmp_path / "new.json"), "--json")
+        check_file(str(tmp_path / name), "--json")
+    check_file(str(tmp_path / "notes.json"), "--json")
+    check_file(str(tmp_path / "new.json"), "--json")
 
 
 def test_what_one_flag_reads_another_one_does_not_replace(tmp_path, monkeypatch):

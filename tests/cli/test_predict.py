@@ -55,7 +55,7 @@ def predicted(home, *more, model="saved", data="texts.csv"):
 @pytest.mark.parametrize(("model", "engine"), [("saved", "torch"), ("graph", "openvino")])
 @pytest.mark.parametrize("window", [4096, 7])
 def test_every_row_is_answered_as_the_pipeline_answers_it_alone(home, monkeypatch, model, engine, window):
-    monkeypatch.setattr(command, "WINDOW", window)
+    monkeypatch.setattr(command, "HELD", window)
     found = predicted(home, "--text", "review", "--engine", engine, model=model)
     classify = powerbert.pipeline(home / model, engine)
     for i, (answer, text) in enumerate(zip(found, texts(40), strict=True)):
@@ -143,7 +143,7 @@ def test_a_bad_row_leaves_the_output_as_it_was(home, tmp_path, capsys):
 
 def test_rows_are_read_window_by_window(home, monkeypatch):
     """A file larger than memory: no more than the window that is answered and the next one are held."""
-    monkeypatch.setattr(command, "WINDOW", 8)
+    monkeypatch.setattr(command, "HELD", 8)
     read, most = [0, 0], [0]
     stream, rows = command.stream_rows, command.answer_rows
 

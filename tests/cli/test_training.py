@@ -10,7 +10,7 @@ from runs import pretrained, small_data
 
 import powerbert
 from powerbert.cli.main import main
-from powerbert.cli.training import require_training
+from powerbert.cli.training import prepare
 from powerbert.errors import MissingExtraError
 
 COLUMNS = ["--text", "review", "--label", "stars"]
@@ -213,4 +213,4 @@ def test_a_head_that_is_replaced_is_a_warning(steps, files, tmp_path, capsys):
 def test_a_missing_training_library_names_the_pip_command(monkeypatch):
     monkeypatch.setattr("powerbert.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
-        require_training()
+        prepare()

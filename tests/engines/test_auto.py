@@ -390,3 +390,17 @@ def test_an_exported_folder_is_opened_with_its_own_engine(relative):
 def test_other_precisions_are_sent_to_the_export(folder):
     with pytest.raises(PowerBertError, match="export the model in this precision"):
         open_auto(folder, "int8")
+
+
+@pytest.mark.parametrize(("share", "lower"), [(0.0, True), (1.1, False)])
+def test_a_lower_precision_is_a_target_only_if_it_keeps_the_labels(relative, monkeypatch, share, lower):
+    monkeypatch.setattr(auto, "trace_graph", relative._once)
+    monkeypatch.setattr(auto, "AGREEMENT", share)
+    tried = []
+    measure = auto.calibrate
+    monkeypatch.setattr(auto, "calibrate", lambda arms: tried.extend(arms) or measure(arms))
+    engine, precision, why = auto.choose_target(relative.model, relative.tokenizer, None, TEXTS, TEXTS)
+    assert {"onnx fp32", "openvino fp32"} <= set(tried)
+    assert ({"onnx int8", "openvino int8"} <= set(tried)) == lower
+    assert f"{engine} {precision}" in tried
+    assert why.startswith(f"{engine} {precision} is the fastest here")

@@ -95,7 +95,7 @@ def test_a_number_of_threads_that_is_none_is_refused(asked):
 
 def test_a_busy_process_is_heard(monkeypatch):
     """The oracle is a child that burns a core; others may be at work as well."""
-    monkeypatch.setattr(describe, "SILENCE", 1.0)
+    monkeypatch.setattr(describe, "_SILENCE", 1.0)
     burn = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         assert busy_cores() >= 1
@@ -105,7 +105,7 @@ def test_a_busy_process_is_heard(monkeypatch):
 
 
 def test_a_share_of_a_core_is_rounded(monkeypatch):
-    monkeypatch.setattr(describe, "SILENCE", 0)
+    monkeypatch.setattr(describe, "_SILENCE", 0)
     monkeypatch.setattr(describe.psutil, "cpu_count", lambda: 8)
     for share, cores in ((0.05, 0), (0.1, 1), (0.5, 4)):
         monkeypatch.setattr(Watch, "others", lambda self, share=share: share)

@@ -159,19 +159,15 @@ class Workbench:
         """The batches that an arm is fed."""
         rows = self.rows
         if arm.model == "truncated":
-            cap = same_mean(self.lengths, self._share())
+            spent = word_vectors(self.models[True], self.lengths)
+            cap = same_mean(self.lengths, spent / word_vectors(self.models[False], self.lengths))
             rows = [{name: ids[:cap] for name, ids in row.items()} for row in rows]
-        pad = int(self.tokenizer.pad_token_id or 0)
-        for part in self._parts(arm, rows):
-            batch = collate([rows[i] for i in part], pad)
-            yield _filled(batch, self.max_length, pad) if arm.feed == "fixed" else batch
-
-    def _parts(self, arm: Arm, rows: list[Row]) -> list[list[int]]:
-        """Batches of as many rows as the arm says, but for the last."""
-        order = list(range(len(rows)))
         if arm.feed in ("sorted", "packed"):
-            order = length_order([len(row["input_ids"]) for row in rows])
-        return [order[at : at + arm.batch] for at in range(0, len(order), arm.batch)]
+            rows = [rows[i] for i in length_order([len(row["input_ids"]) for row in rows])]
+        pad = int(self.tokenizer.pad_token_id or 0)
+        for at in range(0, len(rows), arm.batch):
+            batch = collate(rows[at : at + arm.batch], pad)
+            yield _filled(batch, self.max_length, pad) if arm.feed == "fixed" else batch
 
     def word_vectors(self, arm: Arm) -> int:
         """Word-vectors over all encoders; PAD counts only where it is computed like words."""
@@ -181,13 +177,11 @@ class Workbench:
     def flops(self, arm: Arm) -> int:
         """Of the matrix products of all batches, with PAD where it is computed; counted once per length."""
         eliminated, packed = arm.model == "eliminated", arm.feed == "packed"
-        total = 0
+        lengths: list[int] = []
         for batch in self.batches(arm):
             rows, width = batch["input_ids"].shape
-            real = batch["attention_mask"].sum(axis=1).tolist()
-            for length in real if packed else [width] * rows:
-                total += self._flops(eliminated, packed, length)
-        return total
+            lengths += batch["attention_mask"].sum(axis=1).tolist() if packed else [width] * rows
+        return sum(self._flops(eliminated, packed, length) for length in lengths)
 
     def _flops(self, eliminated: bool, packed: bool, length: int) -> int:
         """Of one input; packed, even the full model computes CLS alone at the end."""
@@ -199,13 +193,6 @@ class Workbench:
                 remove(model)
         return self.counted[key]
 
-    def _share(self) -> float:
-        """Share of the full model's word-vectors that the eliminated one processes."""
-        if self.retention is None:
-            return 1.0
-        spent = sum(self.retention.total(length) for length in self.lengths)
-        return spent / (len(self.retention) * sum(self.lengths))
-
 
 def same_mean(lengths: Sequence[int], share: float) -> int:
     """The cap at which texts cut to it have this share of their words, or just above."""
@@ -215,13 +202,10 @@ def same_mean(lengths: Sequence[int], share: float) -> int:
 
 def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:
     """Pad to N and call every position a word, so that PAD costs what it costs in the paper's protocol."""
-    filled = {}
-    for name, rows in batch.items():
-        value = {"input_ids": pad, "attention_mask": 1}.get(name, 0)
-        wide = numpy.full((len(rows), length), value, dtype=numpy.int64)
-        wide[:, : rows.shape[1]] = rows if name != "attention_mask" else 1
-        filled[name] = wide
-    return filled
+    values = {"input_ids": pad, "attention_mask": 1}
+    room = {name: ((0, 0), (0, length - rows.shape[1])) for name, rows in batch.items()}
+    filled = {name: numpy.pad(rows, room[name], constant_values=values.get(name, 0)) for name, rows in batch.items()}
+    return filled | {"attention_mask": numpy.ones_like(filled["attention_mask"])}
 
 
 @torch.inference_mode()

@@ -1,19 +1,18 @@
-"""Run the arms in turn and describe each of them."""
+"""Run the arms in turn, describe each of them, and say which figures count."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
-from powerbert.bench.headline import headline
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import Watch, extra_megabytes, machine
-from powerbert.machine.measure import Rounds, Timing, interleave, p95, peaks
+from powerbert.machine.measure import Rounds, Timing, interleave, p95, peaks, ratio
 
 
 def choose_arms(
@@ -56,7 +55,8 @@ def measure_arms(
     rates += [{arm.precision: bench.flops(arm) / 1e9 / timings[arm].median} for arm in arms]
     limits = {name: max(rate.get(name, 0.0) for rate in rates) for name in rates[0]}
     described = [
-        _describe(bench, arm, timings[arm], latencies[arm], limits, extra_megabytes(runs[arm]) if memory else None)
+        _describe(bench, arm, timings[arm], latencies[arm], limits)
+        | {"extra_memory_mb": extra_megabytes(runs[arm]) if memory else None}
         for arm in arms
     ]
     return {
@@ -71,13 +71,39 @@ def measure_arms(
     }
 
 
+def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:
+    """How many times as fast as the best that anybody could do without elimination.
+
+    For each precision, the best eliminated arm against the baselines, the hardest first.
+    """
+
+    def fastest(**wanted: str) -> Arm | None:
+        """The arm with the least median of those that are what is wanted."""
+        # What is fed padded to N computes PAD like words: a protocol, not a way to answer.
+        arms = [arm for arm in timings if arm.feed != "fixed" or "feed" in wanted]
+        arms = [arm for arm in arms if wanted.items() <= asdict(arm).items()]
+        return min(arms, key=lambda arm: timings[arm].median, default=None)
+
+    rows = []
+    for precision in dict.fromkeys(arm.precision for arm in timings):
+        best = fastest(model="eliminated", precision=precision)
+        baselines = {
+            f"best full arm in {precision}": fastest(model="full", precision=precision),
+            "best full arm in any precision": fastest(model="full"),
+            "stock transformers, batches padded to their longest": fastest(model="full", engine=STOCK, feed="dynamic"),
+            "stock transformers, padded to N": fastest(model="full", engine=STOCK, feed="fixed"),
+            "best truncated arm": fastest(model="truncated", precision=precision),
+        }
+        for name, arm in baselines.items():
+            if best is not None and arm is not None:
+                times = ratio(timings[arm], timings[best])
+                row = {"precision": precision, "against": name, "arm": best.name, "baseline": arm.name, "ratio": times}
+                rows.append(row)
+    return rows
+
+
 def _describe(
-    bench: Workbench,
-    arm: Arm,
-    timing: Timing,
-    latencies: Sequence[float],
-    limits: dict[str, float],
-    memory: float | None,
+    bench: Workbench, arm: Arm, timing: Timing, latencies: Sequence[float], limits: dict[str, float]
 ) -> dict[str, Any]:
     gflop = bench.flops(arm) / 1e9
     return {
@@ -91,5 +117,4 @@ def _describe(
         "word_vectors": bench.word_vectors(arm),
         "gflop": gflop,
         "share_of_peak": gflop / timing.median / limits[arm.precision] if arm.precision in limits else None,
-        "extra_memory_mb": memory,
     }

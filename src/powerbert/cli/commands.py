@@ -6,26 +6,17 @@ answer at once, and the modules import what they need at their top.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, fields
 from importlib import import_module
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from powerbert.cli.flags import command
-from powerbert.cli.groups import (
-    BenchFlags,
-    Columns,
-    DemoFlags,
-    EvaluateFlags,
-    ExplainFlags,
-    ExportFlags,
-    Figures,
-    Folders,
-    PredictFlags,
-    Reported,
-    Teaching,
-    TrainingData,
-)
+import typer
+
+from powerbert.cli import flags
+from powerbert.cli.output import check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
@@ -33,23 +24,74 @@ EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
 """Packages of the extra `train`: a command may miss them."""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command, done by the function of its name in `powerbert.cli.<home>`."""
 
-    name: str
     home: str
-    groups: tuple[type, ...]
-    help: str
+    run: Callable[..., None]
+    """What typer makes a command of."""
 
-    def make(self) -> Callable[..., None]:
-        """The function that typer makes a command of."""
 
+COMMANDS: dict[str, Command] = {}
+
+
+def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Take a function for a command: its docstring is the help, its arguments are groups of flags."""
+
+    def taken(stub: Callable[..., None]) -> Callable[..., None]:
         def work(*groups: Any) -> None:
-            getattr(_module(f"powerbert.cli.{self.home}"), self.name)(*groups)
+            getattr(_module(f"powerbert.cli.{home}"), name)(*groups)
 
-        work.__doc__, work.__name__ = self.help, self.name
-        return command(work, *self.groups)
+        name = stub.__name__
+        work.__doc__ = f"{inspect.getdoc(stub)}\n\nExample:\n\n    powerbert {name} {example}".rstrip()
+        work.__name__ = name
+        hints = get_type_hints(stub)
+        COMMANDS[name] = Command(
+            home, command(work, *(kind for argument, kind in hints.items() if argument != "return"))
+        )
+        return stub
+
+    return taken
+
+
+def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
+    """Make a typer command of `work`, which takes one instance of each group, in order.
+
+    A flag that the user left out is left to the group's own default; a group refuses what it cannot be.
+    """
+
+    def run(**given: Any) -> None:
+        told = {name: value for name, value in given.items() if value is not None}
+        made = [group(**{one.name: told[one.name] for one in fields(group) if one.name in told}) for group in groups]
+        check_apart({name: told[name] for name in paths if name in told})
+        work(*made)
+
+    asked = [(group, *one) for group in groups for one in flags.flags_of(group)]
+    paths = [field.name for _, field, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER")]
+    parameters = [_parameter(*one) for *one, _ in asked]
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    signature: Any = inspect.Signature(parameters)
+    setattr(run, "__signature__", signature)  # noqa: B010 - typer reads what inspect sees
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__, run.__name__ = work.__doc__, work.__name__
+    return run
+
+
+def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: str | None) -> inspect.Parameter:
+    """One keyword of the command; None stands for "not given"."""
+    plain = next(part for part in get_args(kind) if part is not NoneType) if isinstance(kind, UnionType) else kind
+    required = field.default is MISSING
+    if not required and not isinstance(field.default, bool | None) and "by default" not in text:
+        text = f"{text} [{field.default}]"  # typer itself would show the None that stands for "not given"
+    names = [flags.flag_of(field)] if field.default is False else []  # no --no-... of an off
+    panel = (group.__doc__ or "").splitlines()[0].rstrip(".").split(";")[0]
+    shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
+    by_position = metavar == flags.ARGUMENT
+    flag = typer.Argument(**shown) if by_position else typer.Option(*names, metavar=metavar, **shown)
+    kinds = (plain, inspect.Parameter.empty) if required else (plain | None, None)
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=kinds[1], annotation=Annotated[kinds[0], flag]
+    )
 
 
 def _module(name: str) -> Any:
@@ -62,147 +104,86 @@ def _module(name: str) -> Any:
         raise MissingExtraError(f"this command needs {package}", remedy=install("train", clone=True)) from None
 
 
-COMMANDS = (
-    Command(
-        "demo",
-        "demo",
-        (DemoFlags,),
-        """Make a real classifier of movie reviews faster: fine-tune, search, re-train, compare.
+@declare("demo", "")
+def demo(asked: flags.DemoFlags) -> None:
+    """Make a real classifier of movie reviews faster: fine-tune, search, re-train, compare.
 
-        Takes all-MiniLM-L6-v2 and 5,000 sentences through the paper's three steps, in under ten minutes on
-        two cores.
+    Takes all-MiniLM-L6-v2 and 5,000 sentences through the paper's three steps, in under ten minutes on
+    two cores.
+    """
 
-        Example:
 
-            powerbert demo
-        """,
-    ),
-    Command(
-        "finetune",
-        "training",
-        (Folders, TrainingData, Options),
-        """Fine-tune a pretrained encoder on a task: step 1 of 3.
+@declare("training", "--model base --train a.csv --dev b.csv --text review --label stars --output one")
+def finetune(folders: flags.Folders, data: flags.TrainingData, options: Options) -> None:
+    """Fine-tune a pretrained encoder on a task: step 1 of 3.
 
-        A model that already answers the task is only evaluated.
+    A model that already answers the task is only evaluated.
+    """
 
-        Example:
 
-            powerbert finetune --model base --train a.csv --dev b.csv --text review --label stars --output one
-        """,
-    ),
-    Command(
-        "search",
-        "training",
-        (Folders, TrainingData, SearchOptions),
-        """Learn how many word-vectors each encoder retains: step 2 of 3.
+@declare("training", "--model one --train a.csv --dev b.csv --text review --label stars --output two")
+def search(folders: flags.Folders, data: flags.TrainingData, options: SearchOptions) -> None:
+    """Learn how many word-vectors each encoder retains: step 2 of 3.
 
-        Trains all weights and the retention parameters r together; the picture of r is retention.png in the
-        output folder. A larger --regulariser (lambda) retains less.
+    Trains all weights and the retention parameters r together; the picture of r is retention.png in the
+    output folder. A larger --regulariser (lambda) retains less.
+    """
 
-        Example:
 
-            powerbert search --model one --train a.csv --dev b.csv --text review --label stars --output two
-        """,
-    ),
-    Command(
-        "retrain",
-        "training",
-        (Folders, TrainingData, RetrainOptions, Teaching),
-        """Re-train with the eliminated word-vectors gone: step 3 of 3.
+@declare("training", "--model two --train a.csv --dev b.csv --text review --label stars --output three")
+def retrain(
+    folders: flags.Folders, data: flags.TrainingData, options: RetrainOptions, teaching: flags.Teaching
+) -> None:
+    """Re-train with the eliminated word-vectors gone: step 3 of 3."""
 
-        Example:
 
-            powerbert retrain --model two --train a.csv --dev b.csv --text review --label stars --output three
-        """,
-    ),
-    Command(
-        "anytime",
-        "training",
-        (Folders, TrainingData, AnytimeOptions, Reported),
-        """Train once so that any configuration can be applied to the same weights.
+@declare("training", "--model one --train a.csv --dev b.csv --text review --label stars --output any")
+def anytime(folders: flags.Folders, data: flags.TrainingData, options: AnytimeOptions, table: flags.Reported) -> None:
+    """Train once so that any configuration can be applied to the same weights.
 
-        Each step trains the full model on the labels, and the smallest and a random configuration on the
-        full model's answers. Ends with the metric for a set of shapes and budgets.
+    Each step trains the full model on the labels, and the smallest and a random configuration on the
+    full model's answers. Ends with the metric for a set of shapes and budgets.
+    """
 
-        Example:
 
-            powerbert anytime --model one --train a.csv --dev b.csv --text review --label stars --output any
-        """,
-    ),
-    Command(
-        "evaluate",
-        "evaluate",
-        (EvaluateFlags, Columns),
-        """Score a model with the task's own metric, a bootstrap interval and its real word-vectors.
+@declare("predict", "--model three --data dev.csv --text review --label stars")
+def evaluate(asked: flags.EvaluateFlags, columns: flags.Columns) -> None:
+    """Score a model with the task's own metric, a bootstrap interval and its real word-vectors."""
 
-        Example:
 
-            powerbert evaluate --model three --data dev.csv --text review --label stars
-        """,
-    ),
-    Command(
-        "predict",
-        "predict",
-        (PredictFlags, Columns),
-        """Answer every row of a file; labels in it are not looked at.
+@declare("predict", "--model three --data new.csv --text review --output answers.jsonl")
+def predict(asked: flags.PredictFlags, columns: flags.Columns) -> None:
+    """Answer every row of a file; labels in it are not looked at."""
 
-        Example:
 
-            powerbert predict --model three --data new.csv --text review --output answers.jsonl
-        """,
-    ),
-    Command(
-        "explain",
-        "explain",
-        (ExplainFlags,),
-        """Show the words that each encoder retains.
+@declare("explain", '--model FOLDER "a gorgeous, witty movie" --html fade.html')
+def explain(asked: flags.ExplainFlags) -> None:
+    """Show the words that each encoder retains."""
 
-        Example:
 
-            powerbert explain --model FOLDER "a gorgeous, witty movie" --html fade.html
-        """,
-    ),
-    Command(
-        "export",
-        "export",
-        (ExportFlags, Columns),
-        """Write a classifier, its tokenizer and its retention configuration for ONNX Runtime or OpenVINO.
+@declare("export", "--model three --to openvino --output fast --precision int8 --data a.csv --text t")
+def export(asked: flags.ExportFlags, columns: flags.Columns) -> None:
+    """Write a classifier, its tokenizer and its retention configuration for ONNX Runtime or OpenVINO.
 
-        Batch and length stay free, and each input retains word-vectors by its own length. With --data the
-        answers of the exported model are compared with those of torch in fp32.
+    Batch and length stay free, and each input retains word-vectors by its own length. With --data the
+    answers of the exported model are compared with those of torch in fp32.
+    """
 
-        Example:
 
-            powerbert export --model three --to openvino --output fast --precision int8 --data a.csv --text t
-        """,
-    ),
-    Command(
-        "bench",
-        "bench",
-        (BenchFlags, Columns),
-        """Measure elimination against the best that the machine does without it.
+@declare("measure", "--model three --texts reviews.txt --json bench.json --plot bench.png")
+def bench(asked: flags.BenchFlags, columns: flags.Columns) -> None:
+    """Measure elimination against the best that the machine does without it.
 
-        All arms run in turn in one run, and it says beforehand how long that will take. The headline is the
-        ratio to the best full arm of the same precision, then of any precision, then to stock transformers.
+    All arms run in turn in one run, and it says beforehand how long that will take. The headline is the
+    ratio to the best full arm of the same precision, then of any precision, then to stock transformers.
+    """
 
-        Example:
 
-            powerbert bench --model three --texts reviews.txt --json bench.json --plot bench.png
-        """,
-    ),
-    Command(
-        "doctor",
-        "doctor",
-        (Figures,),
-        """Say what this machine can run: engines, precisions, speed, and the choice they recommend.
+@declare("measure", "--json machine.json")
+def doctor(asked: flags.Figures) -> None:
+    """Say what this machine can run: engines, precisions, speed, and the choice they recommend.
 
-        Every engine is tried in every precision in a process of its own, because a CPU that claims
-        instructions which it does not have ends the process that uses them. The other commands remember
-        what is found here.
-
-        Example:
-
-            powerbert doctor --json machine.json
-        """,
-    ),
-)
+    Every engine is tried in every precision in a process of its own, because a CPU that claims
+    instructions which it does not have ends the process that uses them. The other commands remember
+    what is found here.
+    """

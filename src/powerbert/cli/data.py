@@ -1,21 +1,14 @@
-"""The data that a command works on, from its flags."""
+"""The data that a command works on, and the model that answers it, from its flags."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from powerbert.cli.groups import (
-    Answering,
-    BenchFlags,
-    Columns,
-    EvaluateFlags,
-    ExportFlags,
-    PredictFlags,
-    TrainingData,
-    asked_retention,
-)
+from powerbert.cli import flags
+from powerbert.cli.flags import Columns, asked_retention
 from powerbert.cli.output import note, working
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
@@ -35,35 +28,26 @@ def task_of(columns: Columns, engine: Engine | None = None, data: str | None = N
 
     A model that answers says which classes there are, and a file with one text per line needs no columns.
     """
-    if columns.task is not None:
-        own = [columns.text, columns.text_pair, columns.label]
-        if any(own) or columns.regression or columns.metric:
-            raise DataError(
-                "--task brings its own columns, labels and metric",
-                got=columns.task,
-                remedy="leave out --text, --text-pair, --label, --regression and --metric, or --task",
-            )
-        return find_task(columns.task)
     text, pair = columns.text, columns.text_pair
+    if columns.task is not None:
+        if any((text, pair, columns.label, columns.regression, columns.metric)):
+            remedy = "leave out --text, --text-pair, --label, --regression and --metric, or --task"
+            raise DataError("--task brings its own columns, labels and metric", got=columns.task, remedy=remedy)
+        return find_task(columns.task)
     if text is None and data is not None and os.path.isfile(data) and file_format(Path(data)) == "txt":
         text, pair = "text", "text_pair" if has_pairs(Path(data)) else None
     if text is None:
         raise DataError("which text?", remedy="give --task NAME, or --text COL for your own files")
-    names = () if engine is None else tuple(engine.labels[i] for i in sorted(engine.labels))
-    return own_task(
-        text,
-        pair,
-        columns.label or "label",
-        kind="regression" if columns.regression or len(names) == 1 else "classification",
-        labels=names if len(names) > 1 else None,
-        metric=columns.metric,
-    )
+    names = () if engine is None else _labels(engine)
+    more: Any = {"kind": "regression" if columns.regression or len(names) == 1 else "classification"}
+    more |= {"labels": names if len(names) > 1 else None, "metric": columns.metric}
+    return own_task(text, pair, columns.label or "label", **more)
 
 
-def open_model(asked: Answering, columns: Columns) -> tuple[Engine, Task]:
+def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
     """The engine that answers, with the asked retention and N, and the task it is asked about."""
-    folder = existing_folder(asked.model)
-    retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
+    folder, longest = existing_folder(asked.model), columns.max_length
+    retention = asked_retention(asked.retention, longest)
     try:
         with working("loading the model"):
             engine = open_engine(folder, asked.engine, asked.precision, threads=asked.threads)
@@ -71,32 +55,33 @@ def open_model(asked: Answering, columns: Columns) -> tuple[Engine, Task]:
         remedy = "run finetune first, or name another folder"
         raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
     if isinstance(engine, TorchEngine):
-        if columns.max_length is not None:
-            engine.tokenizer.model_max_length = columns.max_length
+        if longest is not None:
+            engine.tokenizer.model_max_length = longest
         model = engine.model if retention is None else apply(engine.model, retention)
         engine = TorchEngine(model, engine.tokenizer)  # anew, for its limits may be others
     elif retention is not None:
         what = "--retention is for saved models; an exported one carries its own"
         raise PowerBertError(what, got=asked.model, remedy="leave it out, or export with it")
-    elif columns.max_length is not None:
-        engine.limits = engine.limits._replace(longest=min(columns.max_length, engine.limits.longest))
+    elif longest is not None:
+        engine.limits = engine.limits._replace(longest=min(longest, engine.limits.longest))
     task = task_of(columns, engine, asked.data)
     if not _answers(engine, task):
-        raise UnsupportedModelError(
-            f"{asked.model} does not answer {task.name}",
-            got=f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}",
-            remedy="run finetune first, or name the task it was trained on",
-        )
+        got = f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}"
+        remedy = "run finetune first, or name the task it was trained on"
+        raise UnsupportedModelError(f"{asked.model} does not answer {task.name}", got=got, remedy=remedy)
     return engine, task
+
+
+def _labels(engine: Engine) -> tuple[str, ...]:
+    return tuple(engine.labels[i] for i in sorted(engine.labels))
 
 
 def _answers(engine: Engine, task: Task) -> bool:
     """Whether this is the task's head: the same labels in order, one number, or a score for each choice."""
     choice = isinstance(engine, TorchEngine) and type(engine.model).__name__.endswith(CHOICE)
-    if task.kind != "classification":
-        return choice if task.kind == "multiple-choice" else not choice and len(engine.labels) == 1
-    own = [engine.labels[i] for i in sorted(engine.labels)]
-    return not choice and same_labels(own, task.labels or ())
+    if task.kind == "multiple-choice" or choice:
+        return task.kind == "multiple-choice" and choice
+    return len(engine.labels) == 1 if task.kind == "regression" else same_labels(_labels(engine), task.labels or ())
 
 
 def is_task_folder(data: str, columns: Columns) -> bool:
@@ -105,7 +90,7 @@ def is_task_folder(data: str, columns: Columns) -> bool:
 
 
 def read_rows(
-    asked: EvaluateFlags | PredictFlags | ExportFlags | BenchFlags,
+    asked: flags.EvaluateFlags | flags.PredictFlags | flags.ExportFlags | flags.BenchFlags,
     columns: Columns,
     task: Task,
     default: str,
@@ -113,18 +98,15 @@ def read_rows(
     labelled: bool,
 ) -> Split:
     """The rows of --data, or of a split of --task; a seeded part of them if one was asked for."""
-    data = asked.data or ""
+    data, name = asked.data or "", asked.split or default
     if is_task_folder(data, columns):
-        name = asked.split or default
-        split = task_data(data, task, (name,), labelled=labelled)[name]
-    elif asked.split is not None:
+        return _part(task_data(data, task, (name,), labelled=labelled)[name], asked.rows, 0)
+    if asked.split is not None:
         raise DataError("--split belongs to a folder of --task", got=data)
-    else:
-        split = read_split(data, task, labelled=labelled)
-    return part(split, asked.rows, 0)
+    return _part(read_split(data, task, labelled=labelled), asked.rows, 0)
 
 
-def read_training_data(source: TrainingData, seed: int) -> Data:
+def read_training_data(source: flags.TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
     task = task_of(source)
     splits: Mapping[str, Split]
@@ -134,17 +116,15 @@ def read_training_data(source: TrainingData, seed: int) -> Data:
         splits = task_data(source.data, task)
     else:
         raise DataError("where is the data?", remedy="give --task NAME --data FOLDER, or --train FILE --dev FILE")
-    parts = {"train": part(splits["train"], source.rows, seed), "dev": part(splits["dev"], source.dev_rows, 0)}
+    parts = {"train": _part(splits["train"], source.rows, seed), "dev": _part(splits["dev"], source.dev_rows, 0)}
     data = Data.of(task, parts, source.max_length)
-    for line in (*data.findings.lines(), *data.findings.notes):
+    warnings = [f"warning: {line}" for line in data.findings.warnings]
+    for line in (*data.findings.lines(), *data.findings.notes, *warnings):
         note(line)
-    for line in data.findings.warnings:
-        note(f"warning: {line}")
     return data
 
 
-def part(split: Split, rows: int | None, seed: int) -> Split:
-    """The split, or a seeded part of it."""
+def _part(split: Split, rows: int | None, seed: int) -> Split:
     return split if rows is None else split.part(rows, seed)
 
 

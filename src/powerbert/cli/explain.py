@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from powerbert.cli.groups import ExplainFlags
-from powerbert.cli.output import STANDARD_OUTPUT, note, show, working, write_json, write_text
+from powerbert.cli.flags import ExplainFlags
+from powerbert.cli.output import STANDARD_OUTPUT, note, show, working, write_json, write_output
 from powerbert.elimination.selection import STRATEGIES
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.modeling.apply import apply, elimination_of
@@ -36,10 +36,13 @@ def explain(asked: ExplainFlags) -> None:
     if STANDARD_OUTPUT not in (asked.html, asked.json):
         show(Fade(found))
     if asked.html is not None:
-        _write_page(asked.html, found, text)
-    if asked.json is not None:
-        write_json(asked.json, {"text": text, "text_pair": pair} | trace_json(found))
-        _wrote(asked.json)
+        start = " ".join(text[: 4 * TITLE].split())
+        quoted = start if len(start) <= TITLE else start[:TITLE].rstrip() + "…"
+        write_output(asked.html, fade_page(found, f"Words retained in “{quoted}”"), "--html")
+    write_json(asked.json, {"text": text, "text_pair": pair} | trace_json(found))
+    for target in (asked.html, asked.json):
+        if target not in (None, STANDARD_OUTPUT):
+            note(f"wrote {target}")
 
 
 def _text(text: str) -> str:
@@ -68,22 +71,8 @@ def _trace(asked: ExplainFlags, text: str, pair: str | None) -> Trace:
     own = elimination_of(model)
     retention = asked.configuration() or (own.retention if own else None)
     if retention is None:
-        raise RetentionError(
-            f"{asked.model} carries no retention configuration",
-            remedy='give one, such as --retention "0.9,0.8,...", one number per encoder',
-        )
+        remedy = 'give one, such as --retention "0.9,0.8,...", one number per encoder'
+        raise RetentionError(f"{asked.model} carries no retention configuration", remedy=remedy)
     chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
     apply(model, retention, chosen, scoring=own.scoring if own else None)
     return trace(model, tokenizer, text, pair)
-
-
-def _write_page(target: str, trace: Trace, text: str) -> None:
-    start = " ".join(text[: 4 * TITLE].split())
-    quoted = start if len(start) <= TITLE else start[:TITLE].rstrip() + "…"
-    write_text(target, fade_page(trace, f"Words retained in “{quoted}”"), "--html")
-    _wrote(target)
-
-
-def _wrote(target: str) -> None:
-    if target != STANDARD_OUTPUT:
-        note(f"wrote {target}")

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 
 from powerbert.cli.data import existing_folder, read_rows, task_of
-from powerbert.cli.groups import CALIBRATION, Columns, ExportFlags, asked_retention
+from powerbert.cli.flags import CALIBRATION, Columns, ExportFlags, asked_retention
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.engines.answers import answer
 from powerbert.engines.auto import AGREEMENT, AutoEngine, choose_target
@@ -16,10 +17,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
-from powerbert.export.compare import Comparison
-from powerbert.export.exported import check_exportable
-from powerbert.export.write import check_engine, needs_scales
-from powerbert.export.write import export as write
+from powerbert.export import write
 from powerbert.modeling.apply import apply
 from powerbert.modeling.storage import load
 from powerbert.report.tables import comparison_table
@@ -33,18 +31,15 @@ from powerbert.training.data import answers
 
 def export(asked: ExportFlags, columns: Columns) -> None:
     """Write a classifier for another engine, and compare its answers."""
-    check_exportable(asked.output)
+    write.check_exportable(asked.output)
     to, precision, auto = asked.to, asked.precision or "fp32", asked.to == AutoEngine.name
     if not auto:
-        check_engine(to, precision)
-    scales = asked.precision in (None, "int8") if auto else needs_scales(to, precision)
+        write.check_engine(to, precision)
+    scales = asked.precision in (None, "int8") if auto else write.needs_scales(to, precision)
     if asked.calibration is not None and not (scales and asked.data):
-        raise PowerBertError(
-            "--calibration is for int8 in OpenVINO, beside --data",
-            got=f"{asked.to} {asked.precision}",
-            remedy="leave it out, or give --data too",
-        )
-    retention = asked_retention(asked.retention, columns.max_length) if asked.retention else None
+        what, got = "--calibration is for int8 in OpenVINO, beside --data", f"{asked.to} {asked.precision}"
+        raise PowerBertError(what, got=got, remedy="leave it out, or give --data too")
+    retention = asked_retention(asked.retention, columns.max_length)
     with working("loading the model"):
         model, tokenizer = load(existing_folder(asked.model))
     if retention is not None:
@@ -56,13 +51,13 @@ def export(asked: ExportFlags, columns: Columns) -> None:
     used = CALIBRATION if scales and asked.calibration is None else 0
     known, unseen = texts[:used], texts[used:]
     if asked.calibration is not None and task is not None:
-        known = _calibration(asked.calibration, task)
+        known = texts_of(read_split(asked.calibration, task, labelled=False).part(CALIBRATION, 0).dataset[:])
     if auto:
         with working("trying every engine that is installed"):
             to, precision, why = choose_target(model, tokenizer, asked.precision, known, unseen)
         note(why)
     with working(f"exporting to {to}, {precision}"):
-        write(model, tokenizer, asked.output, to, precision, calibration=known)
+        write.export(model, tokenizer, asked.output, to, precision, calibration=known)
     asked = replace(asked, to=to, precision=precision)
     note(f"wrote {asked.output}")
     figures: dict[str, Any] = {"folder": asked.output, "engine": asked.to, "precision": asked.precision}
@@ -70,8 +65,7 @@ def export(asked: ExportFlags, columns: Columns) -> None:
         figures |= _compare(asked, TorchEngine(model, tokenizer), unseen, rows, task)
     elif known:
         note(f"nothing is compared: all {len(known)} rows gave scales; give more than {CALIBRATION}")
-    if asked.json is not None:
-        write_json(asked.json, figures)
+    write_json(asked.json, figures)
 
 
 def _rows(asked: ExportFlags, columns: Columns, task: Task) -> Split:
@@ -82,27 +76,27 @@ def _rows(asked: ExportFlags, columns: Columns, task: Task) -> Split:
     return read_rows(asked, columns, task, "dev", labelled=labelled)
 
 
-def _calibration(file: str, task: Task) -> list[Text]:
-    return texts_of(read_split(file, task, labelled=False).part(CALIBRATION, 0).dataset[:])
-
-
 def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, task: Task) -> dict[str, Any]:
     """Torch in fp32 against the folder that was just written, on the last rows, which gave no scales."""
     with working(f"comparing the answers to {len(texts):,} texts"):
-        found = compare(torch, open_engine(asked.output), texts)
-    metrics = None
+        before, after = logits_of(torch, texts), logits_of(open_engine(asked.output), texts)
+    agreement = None  # for a model that predicts one number
+    if before.shape[1] > 1:
+        agreement = float((before.argmax(axis=1) == after.argmax(axis=1)).mean())
+    difference = float(numpy.abs(before - after).max())
+    figures: dict[str, Any] = {"texts": len(texts), "agreement": agreement, "difference": difference, "metric": None}
     if "label" in rows.dataset.column_names:
         labels = numpy.asarray(rows.dataset["label"][-len(texts) :])
-        arms = {"torch fp32": found.first, "exported": found.second}
-        metrics = {name: metric(task.metric)(answers(logits, task), labels) for name, logits in arms.items()}
+        arms = {"torch fp32": before, "exported": after}
+        figures["metric"] = {name: metric(task.metric)(answers(logits, task), labels) for name, logits in arms.items()}
     if asked.shows:
-        show(comparison_table(found, f"{asked.to} {asked.precision}", metrics, task.metric))
-    if found.agreement is not None and found.agreement < AGREEMENT:
-        changed = f"{asked.precision} changes {100 * (1 - found.agreement):.1f} % of the labels"
+        show(comparison_table(figures, f"{asked.to} {asked.precision}", task.metric))
+    if agreement is not None and agreement < AGREEMENT:
+        changed = f"{asked.precision} changes {100 * (1 - agreement):.1f} % of the labels"
         note(f"{changed}, more than {100 * (1 - AGREEMENT):.0f} %: look at the metric, or export fp32")
-    return found.to_json() | {"metric": metrics}
+    return figures
 
 
-def compare(first: Engine, second: Engine, texts: list[Text]) -> Comparison:
-    """Let both engines answer, each in batches of like length."""
-    return Comparison(*(numpy.stack(list(answer(engine, texts))) for engine in (first, second)))
+def logits_of(engine: Engine, texts: list[Text]) -> NDArray[numpy.float32]:
+    """Logits (texts, labels), in batches of like length."""
+    return numpy.stack(list(answer(engine, texts)))

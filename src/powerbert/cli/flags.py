@@ -1,81 +1,326 @@
-"""Flags from dataclasses: a command's flags are the fields of the groups it takes.
+"""The flags of all commands, in groups.
 
-A field is written `name: Annotated[type, "help"]` or `Annotated[type, "help", "METAVAR"]`, so that a flag
-has one home, one meaning and one help text in every command.
+A field is written `name: Annotated[type, "help", "METAVAR", least]`, the last two if need be, so that a flag
+has one home, one meaning and one help text in every command. A group refuses by itself what it cannot be,
+before the command that takes it is loaded. Nothing heavy is imported: help and mistakes are instant.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
-from types import UnionType
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, get_args, get_type_hints
 
-import typer
-
-from powerbert.cli.output import check_apart
+from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
+from powerbert.errors import PowerBertError, RetentionError
+from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"
 """In the place of a METAVAR: the field is given by its position, without a flag."""
+CALIBRATION = 256
+"""Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
 
 
-def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
-    """Make a typer command of `work`, which takes one instance of each group, in order.
-
-    A flag that the user left out is left to the group's own default; a group refuses what it cannot be.
-    """
-
-    def run(**given: Any) -> None:
-        values = [{field.name: given[field.name] for field in fields(group)} for group in groups]
-        made = [group(**_given(flags)) for group, flags in zip(groups, values, strict=True)]
-        check_apart({name: given[name] for name in paths if given[name] is not None})
-        work(*made)
-
-    parameters = [parameter for group in groups for parameter in _parameters(group)]
-    paths = [parameter.name for parameter in parameters if _names_a_path(parameter)]
-    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
-    signature: Any = inspect.Signature(parameters)
-    setattr(run, "__signature__", signature)  # noqa: B010 - typer reads what inspect sees
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__, run.__name__ = work.__doc__, work.__name__
-    return run
-
-
-def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flags.items() if value is not None}
-
-
-def _parameters(group: type) -> list[inspect.Parameter]:
+def flags_of(group: type) -> Iterator[tuple[Field[Any], Any, str, str | None, int | None]]:
+    """Of every flag its field, its type, its help, and METAVAR and least value where they are given."""
     hints = get_type_hints(group, include_extras=True)
-    title = (group.__doc__ or "").splitlines()[0].rstrip(".").split(";")[0]
-    return [_parameter(field, hints[field.name], title) for field in fields(group)]
+    for field in fields(group):
+        kind, text, *more = get_args(hints[field.name])
+        metavar, least = (*more, None, None)[:2]
+        yield field, kind, text, metavar, least
 
 
-def _parameter(field: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
-    """One keyword of the command; None stands for "not given"."""
-    kind, text, *metavar = get_args(hint)
-    plain = [part for part in get_args(kind) if part is not type(None)] if _is_union(kind) else [kind]
-    required = field.default is MISSING
-    if not required and not isinstance(field.default, bool | None) and "by default" not in text:
-        text = f"{text} [{field.default}]"  # typer itself would show the None that stands for "not given"
-    names = [f"--{field.name.replace('_', '-')}"] if field.default is False else []  # no --no-... of an off
-    shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
-    if metavar == [ARGUMENT]:
-        flag = typer.Argument(**shown)
-    else:
-        flag = typer.Option(*names, metavar=metavar[0] if metavar else None, **shown)
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else None,
-        annotation=Annotated[plain[0] if required else plain[0] | None, flag],
+def flag_of(field: Field[Any]) -> str:
+    """Its name on the command line."""
+    return f"--{field.name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """Flags that are checked by what is written beside them: the least value, and files that can be written."""
+
+    def __post_init__(self) -> None:
+        for field, _, _, metavar, least in flags_of(type(self)):
+            value, flag = getattr(self, field.name), flag_of(field)
+            if value is not None and least is not None and value < least:
+                raise PowerBertError(f"{flag} is too small", got=value, rule=f"at least {least}")
+            if value is not None and field.name in OUTPUTS and metavar == "FILE":
+                check_file(value, flag)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures(Flags):
+    """Where the figures go."""
+
+    json: Annotated[str | None, 'Write the figures to this file; "-" is standard output.', "FILE"] = None
+
+    @property
+    def shows(self) -> bool:
+        """Whether standard output is a person's, not the figures'."""
+        return self.json != STANDARD_OUTPUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the texts are."""
+
+    task: Annotated[
+        str | None,
+        "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns.",
+        "NAME",
+    ] = None
+    text: Annotated[str | None, "Column of the text, for a task of your own.", "COL"] = None
+    text_pair: Annotated[str | None, "Column of the second text, if there is one.", "COL"] = None
+    label: Annotated[str | None, "Column of the label; by default label.", "COL"] = None
+    regression: Annotated[bool, "The labels are numbers to predict, not classes."] = False
+    metric: Annotated[
+        str | None,
+        "accuracy, f1 (of three or more classes macro_f1), matthews or spearman; by default the task's.",
+        "NAME",
+    ] = None
+    max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
+
+    def __post_init__(self) -> None:
+        check_max_length(self.max_length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData(Columns):
+    """What a model is trained and evaluated on."""
+
+    data: Annotated[str | None, "Folder with the files of --task, or the word hub.", "FOLDER"] = None
+    train: Annotated[str | None, "Training data: JSONL, CSV, TSV (also .gz) or Parquet.", "FILE"] = None
+    dev: Annotated[str | None, "Data to evaluate on, in the same formats.", "FILE"] = None
+    rows: Annotated[int | None, "Train on a part of this many rows, drawn with --seed.", "ROWS"] = None
+    dev_rows: Annotated[int | None, "Evaluate on a part of this many rows, drawn with seed 0.", "ROWS"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders(Figures):
+    """Where a step starts and where its result goes."""
+
+    model: Annotated[str, "Model folder to start from.", "FOLDER"]
+    output: Annotated[str, "Folder for the result; the same command goes on with a stopped run.", "FOLDER"]
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """What is re-trained, and who teaches."""
+
+    retention: Annotated[
+        str | None, 'Fractions ("0.9,0.8,...") or counts of N; by default what the search learned.', "LIST"
+    ] = None
+    teacher: Annotated[
+        str | None, "Fine-tuned model to distil from; by default the one the search began with.", "FOLDER"
+    ] = None
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Which configurations are reported."""
+
+    learned: Annotated[
+        list[str] | None, "Folder of a search, whose configuration joins the table; may be repeated.", "FOLDER"
+    ] = None
+    budgets: Annotated[str, "Shares of the work at which every shape is reported.", "LIST"] = "0.7,0.5,0.35"
+
+    def __post_init__(self) -> None:
+        self.shares()
+
+    def shares(self) -> list[float]:
+        """The budgets as numbers."""
+        try:
+            return [float(word) for word in self.budgets.split(",")]
+        except ValueError:
+            what, remedy = "--budgets is a list of shares", "write for instance 0.7,0.5"
+            raise PowerBertError(what, got=self.budgets, remedy=remedy) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoFlags(Figures):
+    """Where the demo works."""
+
+    output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = "powerbert-demo"
+
+
+_Retention = Annotated[
+    str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
+]
+_Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
+_Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering(Flags):
+    """Which model answers what, and how."""
+
+    model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
+    data: Annotated[
+        str,
+        "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a "
+        "pair), or with --task the folder that holds the task.",
+        "FILE",
+    ]
+    engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
+    precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
+    threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N", 1] = None
+    retention: _Retention = None
+    rows: _Rows = None
+    batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateFlags(Answering, Figures):
+    """Which model answers what, and how."""
+
+    split: _Split = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictFlags(Answering):
+    """Which model answers what, and where the answers go."""
+
+    output: Annotated[
+        str | None,
+        'Row, label and score in the order of the data, as JSON lines or CSV; "-" is standard output.',
+        "FILE",
+    ] = None
+    format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
+    with_texts: Annotated[bool, "Write the texts beside their answers."] = False
+    glue: Annotated[
+        str | None, "Write GLUE's official submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"
+    ] = None
+    split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.format not in (None, "jsonl", "csv"):
+            raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
+        if self.glue is not None and self.rows is not None:
+            raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
+        if self.output is None and self.glue is None:
+            raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportFlags(Figures):
+    """What is exported, and to what."""
+
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    to: Annotated[str, "onnx, openvino, or auto: whichever is the fastest here.", "ENGINE"]
+    output: Annotated[str, "Folder for the exported model.", "FOLDER"]
+    precision: Annotated[
+        str | None,
+        "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data.",
+        "NAME",
+    ] = None
+    data: Annotated[
+        str | None,
+        "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "
+        f"scales from the first {CALIBRATION} rows and is compared on the others.",
+        "FILE",
+    ] = None
+    calibration: Annotated[
+        str | None,
+        f"Texts with the columns of --data, of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO "
+        "its scales; then all of --data is compared.",
+        "FILE",
+    ] = None
+    split: _Split = None
+    rows: _Rows = None
+    retention: _Retention = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchFlags(Figures):
+    """What is measured, and how."""
+
+    model: Annotated[str, "Model folder with elimination.", "FOLDER"]
+    texts: Annotated[str | None, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"] = (
+        None
     )
+    data: Annotated[
+        str | None, "Instead of --texts, the data file; with --task the folder that holds the task.", "FILE"
+    ] = None
+    split: _Split = None
+    thorough: Annotated[
+        bool, "Every feed, batches of 1, 8 and 32, memory, and 5 rounds: takes about ten times as long."
+    ] = False
+    engines: Annotated[
+        str, "stock (transformers itself), torch, onnx, openvino; by default all that are installed.", "LIST"
+    ] = ""
+    precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
+    batches: Annotated[str | None, "Batch sizes; by default 1,32.", "LIST"] = None
+    feeds: Annotated[str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"] = None
+    inputs: Annotated[int, "At most this many texts.", None, 1] = 64
+    rounds: Annotated[int | None, "How often each arm answers all texts; by default 3.", None, 1] = None
+    curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
+    paper: Annotated[
+        int, "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.", "RUNS", 0
+    ] = 0
+    plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.texts is None) == (self.data is None):
+            raise PowerBertError("which texts?", remedy="give --texts FILE, or --data FILE and --text COL, not both")
+        self.batch_sizes()
+
+    @property
+    def rows(self) -> int:
+        """Of --data, drawn with seed 0; --texts gives its first lines."""
+        return self.inputs
+
+    def batch_sizes(self) -> list[int]:
+        """The batch sizes as numbers."""
+        words = (self.batches or ("1,8,32" if self.thorough else "1,32")).split(",")
+        if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+            raise PowerBertError("--batches is a list of numbers", got=self.batches, remedy="write for instance 1,8,32")
+        return [int(word) for word in words]
 
 
-def _names_a_path(parameter: inspect.Parameter) -> bool:
-    return get_args(parameter.annotation)[1].metavar in ("FILE", "FOLDER")
+@dataclass(frozen=True, kw_only=True)
+class ExplainFlags(Figures):
+    """What is explained, and how it is shown."""
+
+    text: Annotated[str, 'The text; "-" reads standard input.', ARGUMENT]
+    model: Annotated[str, "Model folder.", "FOLDER"]
+    text_pair: Annotated[str | None, "Second text, for models of pairs.", "TEXT"] = None
+    retention: Annotated[
+        str | None,
+        'Per encoder, fractions of the text ("0.9,0.8,...") or counts ("80,73,..."); '
+        "by default what the folder carries.",
+        "LIST",
+    ] = None
+    max_length: Annotated[int | None, "The length N that counts are meant for.", "N"] = None
+    strategy: Annotated[str | None, "attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws.", "NAME"] = (
+        None
+    )
+    html: Annotated[str | None, "Write a page that shows the fade.", "FILE"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.html == self.json == STANDARD_OUTPUT:
+            raise PowerBertError("--html and --json both ask for standard output", remedy="write one of them to a file")
+        self.configuration()
+
+    def configuration(self) -> RetentionConfiguration | None:
+        """The asked retention, if there is one."""
+        found, what = asked_retention(self.retention, self.max_length), "--max-length belongs to counts"
+        if found is None and self.max_length is not None:
+            raise RetentionError(what, got=self.max_length, remedy="give the counts with --retention")
+        if found is not None and found.is_relative and self.max_length is not None:
+            raise RetentionError(what, got=self.retention, rule="fractions are of each text's own length")
+        return found
 
 
-def _is_union(kind: Any) -> bool:
-    return isinstance(kind, UnionType) or type(None) in get_args(kind)
+def asked_retention(text: str | None, max_length: int | None) -> RetentionConfiguration | None:
+    """Read fractions, or counts together with the N they are meant for, if any are given."""
+    if text is None:
+        return None
+    counts = all(word.strip().isdigit() for word in text.split(","))
+    if counts and max_length is None:
+        remedy = "add --max-length N, or give fractions such as 0.9,0.5,0.1"
+        raise RetentionError("counts need the length N they are meant for", got=text, remedy=remedy)
+    return RetentionConfiguration.parse(text, max_length if counts else None)

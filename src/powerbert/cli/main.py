@@ -61,8 +61,8 @@ def make_app() -> typer.Typer:
     def options(version: bool = version) -> None:
         pass
 
-    for one in COMMANDS:
-        app.command(one.name)(one.make())
+    for name, one in COMMANDS.items():
+        app.command(name)(one.run)
     return app
 
 

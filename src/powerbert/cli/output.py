@@ -7,14 +7,12 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from io import TextIOWrapper
+from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import track
 from rich.segment import Segment
 from tqdm import tqdm
 
@@ -41,21 +39,26 @@ def show(renderable: RenderableType, *, aside: bool = False) -> None:
     aside: on standard error, where standard output is for figures.
     """
     if is_main():
-        console = _notes() if aside else Console(highlight=False, markup=False, emoji=False)
-        console.print(_Harmless(renderable))
+        _console(stderr=aside).print(_Harmless(renderable))
 
 
 def note(message: str) -> None:
-    """Tell a person something on standard error, which leaves standard output to the result."""
+    """Tell a person something on standard error, above a bar; standard output is for the result."""
     if is_main():
-        _notes().print(printable(message), style="dim", soft_wrap=True)
+        with tqdm.external_write_mode(file=sys.stderr):
+            _console(stderr=True).print(printable(message), style="dim", soft_wrap=True)
 
 
 @contextmanager
 def working(message: str) -> Iterator[None]:
     """Show on a terminal that something takes its time."""
-    with _notes().status(printable(message)):
+    with _console(stderr=True).status(printable(message)):
         yield
+
+
+def bar(total: int | None, unit: str) -> tqdm[Any]:
+    """A bar with the time left and the rate, on standard error where that is a terminal."""
+    return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
 
 
 def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
@@ -64,11 +67,12 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
     what: is said with the time that all of it will take, once the first of like parts is done.
     """
     parts, start = list(parts), time.perf_counter()
-    bar = track(parts, total=len(parts), description="", console=_notes(), disable=not sys.stderr.isatty())
-    for done, part in enumerate(bar):
-        if done == 1 and what is not None:
-            note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
-        yield part
+    with bar(len(parts), "parts") as shown:
+        for done, part in enumerate(parts):
+            if done == 1 and what is not None:
+                note(f"{what}: about {duration((time.perf_counter() - start) * (len(parts) - 1))} more")
+            yield part
+            shown.update()
 
 
 def check_apart(named: Mapping[str, str | list[str]]) -> None:
@@ -81,20 +85,11 @@ def check_apart(named: Mapping[str, str | list[str]]) -> None:
     ]
     for (name, path), (other, same) in permutations(paths, 2):
         if name in OUTPUTS and path == same:
-            raise PowerBertError(
-                f"--{name} and --{other} are the same",
-                got=str(path),
-                rule="nothing is written over what is read",
-                remedy=f"give another --{name}",
-            )
+            what, rule = f"--{name} and --{other} are the same", "nothing is written over what is read"
+            raise PowerBertError(what, got=str(path), rule=rule, remedy=f"give another --{name}")
 
 
-def bar(total: int | None, unit: str) -> tqdm[Any]:
-    """A bar with the time left and the rate, on standard error where that is a terminal."""
-    return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
-
-
-def check_target(target: str, flag: str) -> None:
+def check_file(target: str, flag: str) -> None:
     """Refuse a file that could not be written, or that a model is made of; called before the work."""
     if target == STANDARD_OUTPUT:
         return
@@ -110,31 +105,23 @@ def check_target(target: str, flag: str) -> None:
         raise PowerBertError(f"{flag} would replace a file of a model", got=target, remedy="give another file")
 
 
-def write_json(target: str, data: Any, flag: str = "--json") -> None:
-    """Write data as JSON to a file, or to standard output for "-"."""
-    # A file is UTF-8; a terminal or pipe may know ASCII alone, where JSON has its own escapes.
-    ascii_only = target == STANDARD_OUTPUT and not _is_utf8(sys.stdout.encoding)
-    write_text(target, json.dumps(data, indent=2, ensure_ascii=ascii_only) + "\n", flag)
+def write_json(target: str | None, data: Any) -> None:
+    """Write data as JSON to a file, or to standard output for "-"; nowhere if none was asked for."""
+    if target is not None:
+        # A file is UTF-8; a terminal or pipe may know ASCII alone, where JSON has its own escapes.
+        utf_8 = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
+        ascii_only = target == STANDARD_OUTPUT and not utf_8
+        write_output(target, json.dumps(data, indent=2, ensure_ascii=ascii_only) + "\n", "--json")
 
 
-def write_text(target: str, text: str, flag: str) -> None:
+def write_output(target: str, content: str | bytes, flag: str) -> None:
     """Write a file whole or not at all; "-" is standard output."""
-    if not is_main():
-        return
-    if target == STANDARD_OUTPUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    write_bytes(target, text.encode("utf-8"), flag)
-
-
-def write_bytes(target: str, content: bytes, flag: str) -> None:
-    """Write a file whole or not at all."""
-    if not is_main():
-        return
-    check_target(target, flag)
-    with _problem(target, flag), _replacing(target) as file:
-        file.buffer.write(content)
+    if is_main():
+        with writing(target, flag) as file:
+            if isinstance(content, bytes):
+                file.buffer.write(content)
+            else:
+                file.write(content)
 
 
 @contextmanager
@@ -144,23 +131,12 @@ def writing(target: str, flag: str) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    check_target(target, flag)
-    with _problem(target, flag), _replacing(target) as file:
-        yield file
-
-
-def _replacing(target: str) -> AbstractContextManager[TextIOWrapper]:
+    check_file(target, flag)
     path = Path(target)
-    if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-        return path.open("w", encoding="utf-8", newline="")
-    return whole_file(path)
-
-
-@contextmanager
-def _problem(target: str, flag: str) -> Iterator[None]:
-    """An error of the disk in one line."""
+    is_device = path.exists() and not path.is_file()  # a device or a pipe is written to, not replaced
     try:
-        yield
+        with path.open("w", encoding="utf-8", newline="") if is_device else whole_file(path) as file:
+            yield file
     except OSError as error:
         raise PowerBertError(f"{flag} cannot be written", got=target, rule=error.strerror or str(error)) from error
 
@@ -176,9 +152,5 @@ class _Harmless:
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-def _notes() -> Console:
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-def _is_utf8(encoding: str | None) -> bool:
-    return (encoding or "").lower().replace("-", "").startswith("utf8")
+def _console(*, stderr: bool) -> Console:
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)

@@ -1,4 +1,4 @@
-"""`powerbert predict`: answers to a file of any size, and GLUE's submission files."""
+"""`powerbert evaluate` and `predict`: a model's answers to labelled data, to a file of any size, and for GLUE."""
 
 from __future__ import annotations
 
@@ -15,26 +15,42 @@ import numpy
 from numpy.typing import NDArray
 
 from powerbert.cli.data import is_task_folder, open_model, read_rows
-from powerbert.cli.groups import Columns, PredictFlags
-from powerbert.cli.output import bar, note, write_text, writing
+from powerbert.cli.flags import Columns, EvaluateFlags, PredictFlags
+from powerbert.cli.output import bar, note, show, write_json, write_output, writing
 from powerbert.engines.answers import ahead, answer_rows, windows
 from powerbert.engines.engine import Engine
 from powerbert.errors import DataError, PowerBertError
-from powerbert.tasks.encoding import encode_rows
+from powerbert.report.tables import evaluation_table
+from powerbert.tasks.encoding import encode_rows, encode_split
 from powerbert.tasks.readers import stream_rows
 from powerbert.tasks.registry import submission
-from powerbert.tasks.task import Split, Task
+from powerbert.tasks.task import CHOICES, Task
 from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.tokenise import Row
-from powerbert.training.data import answers
+from powerbert.training.data import answers, evaluate_with
 
-WINDOW = 4096
+HELD = 4096
 """Rows that are held and sorted by length at a time; the next ones are tokenised meanwhile."""
 
 Texts = tuple[int, dict[str, Any]]
 """The line or row of the source, and its texts by the task's names."""
-Record = dict[str, Any]
-"""A line of the output."""
+
+
+def evaluate(asked: EvaluateFlags, columns: Columns) -> None:
+    """Score a model with the task's own metric."""
+    engine, task = open_model(asked, columns)
+    split = read_rows(asked, columns, task, "dev", labelled=True)
+    _say(engine)
+    encoded = encode_split(split, task, engine.tokenizer, engine.limits.longest)
+    choices = CHOICES if task.kind == "multiple-choice" else 1
+    with bar(choices * len(encoded), "inputs") as shown:
+        result = evaluate_with(engine, encoded, task, batch_size=asked.batch_size, done=shown.update)
+    figures = result.to_json()
+    if asked.shows:
+        show(evaluation_table({asked.model: figures}))
+    figures["retention"] = None if engine.retention is None else str(engine.retention)
+    about = {"engine": engine.name, "precision": engine.precision, "max_length": engine.limits.longest}
+    write_json(asked.json, figures | about)
 
 
 def predict(asked: PredictFlags, columns: Columns) -> None:
@@ -43,7 +59,7 @@ def predict(asked: PredictFlags, columns: Columns) -> None:
         raise PowerBertError("--glue is not a folder", got=asked.glue, remedy="create it first")
     engine, task = open_model(asked, columns)
     rows, total = _rows(asked, columns, task)
-    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
+    _say(engine)
     own = {"text": columns.text, "text_pair": columns.text_pair}
     names = {role: own.get(role) or role for role in task.columns} if asked.with_texts else {}
     kept: list[Any] = []
@@ -62,8 +78,12 @@ def predict(asked: PredictFlags, columns: Columns) -> None:
     note(f"answered {count:,} rows in {seconds:,.1f} s, {count / seconds:,.0f} rows/s")
     if asked.glue is not None:
         name, content = submission(task, kept)
-        write_text(str(Path(asked.glue) / name), content, "--glue")
+        write_output(str(Path(asked.glue) / name), content, "--glue")
         note(f"wrote {Path(asked.glue) / name}")
+
+
+def _say(engine: Engine) -> None:
+    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
 
 
 def _rows(asked: PredictFlags, columns: Columns, task: Task) -> tuple[Iterable[Texts], int | None]:
@@ -73,8 +93,10 @@ def _rows(asked: PredictFlags, columns: Columns, task: Task) -> tuple[Iterable[T
         rows = stream_rows(asked.data, task)
         return ((row.number, row.texts) for row in rows), _lines(Path(asked.data))
     split = read_rows(asked, columns, task, "test", labelled=False)
-    if asked.glue is not None:
-        _check_submission(task, split)
+    if asked.glue is not None:  # refuse before the work what GLUE would not take
+        submission(task, [0])  # a task that GLUE does not know
+        if split.skipped:
+            raise DataError("a submission has one answer per row of the test file", got=split.notes[0])
     return ((row["row"], {name: row[name] for name in task.columns}) for row in split.dataset), len(split)
 
 
@@ -86,20 +108,13 @@ def _lines(path: Path) -> int | None:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
-def _check_submission(task: Task, split: Split) -> None:
-    """Refuse before the work what GLUE would not take."""
-    submission(task, [0])  # a task that GLUE does not know
-    if split.skipped:
-        raise DataError("a submission has one answer per row of the test file", got=split.notes[0])
-
-
 def _answered(
     engine: Engine, task: Task, rows: Iterable[Texts], batch_size: int
 ) -> Iterator[tuple[list[Texts], NDArray[numpy.float32]]]:
     """Answer window by window, in the order of the rows; a text's answer depends on no other row."""
 
     def tokenised() -> Iterator[tuple[list[Texts], list[Row]]]:
-        for held in windows(rows, WINDOW, max(1, WINDOW // 8)):  # a small first one: nobody waits for it
+        for held in windows(rows, HELD, max(1, HELD // 8)):  # a small first one: nobody waits for it
             columns = {name: [texts[name] for _, texts in held] for name in task.columns}
             yield held, encode_rows(columns, task, engine.tokenizer, engine.limits.longest)
 
@@ -108,10 +123,7 @@ def _answered(
         yield held, logits.reshape(len(held), -1)  # the choices of a question side by side
 
 
-# ---- what is written -----------------------------------------------------------------------
-
-
-def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[Record]:
+def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[dict[str, Any]]:
     """For each row its line in the source, the label and how sure the model is, as `pipeline` says it."""
     names, function = engine.labels, function_of(engine.problem_type, len(engine.labels))
     if task.kind == "multiple-choice":
@@ -125,14 +137,14 @@ def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, 
             yield {"row": number, "label": best["label"], "score": round(best["score"], 4)}
 
 
-def _writer(asked: PredictFlags, file: TextIO) -> Callable[[Record], object]:
+def _writer(asked: PredictFlags, file: TextIO) -> Callable[[dict[str, Any]], object]:
     """A function that writes a record as a line of JSON or of CSV, there with a header."""
-    name = (asked.output or "").lower()
-    if asked.format == "jsonl" or (asked.format is None and not name.endswith(".csv")):
+    by_name = "csv" if (asked.output or "").lower().endswith(".csv") else "jsonl"
+    if (asked.format or by_name) == "jsonl":
         return lambda record: file.write(json.dumps(record, ensure_ascii=False) + "\n")
     sheet, header = csv.writer(file, lineterminator="\n"), iter([True])
 
-    def write(record: Record) -> None:
+    def write(record: dict[str, Any]) -> None:
         if next(header, False):
             sheet.writerow(record)
         sheet.writerow(record.values())

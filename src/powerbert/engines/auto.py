@@ -194,6 +194,7 @@ def choose_target(
     if not asked:
         raise PowerBertError("unknown precision", got=precision, rule="fp32, int8 or bf16")
     arms, program = {}, trace_graph(model, limits_of(model, tokenizer))
+    unseen = unseen if model.config.num_labels > 1 else ()  # a number has no label to keep
     with TorchEngine(model, tokenizer) as torch_engine:
         labels = [row.argmax() for row in answer(torch_engine, unseen)]
     with TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home:
@@ -204,7 +205,8 @@ def choose_target(
                 export(model, tokenizer, Path(home, f"{to}-{each}"), to, each, calibration=known, program=program)
                 opened = open_engine(Path(home, f"{to}-{each}"), to, each)
                 same = [row.argmax() == label for row, label in zip(answer(opened, unseen), labels, strict=True)]
-                if opened.precision != each or (precision is None and sum(same) < AGREEMENT * len(same)):
+                changed = precision is None and each != "fp32" and sum(same) < AGREEMENT * len(same)
+                if changed or opened.precision != each:
                     logger.info("%s in %s is left out: slower than fp32, or other labels", to, each)
                     continue
                 arms[f"{to} {each}"] = Arms(opened, None)

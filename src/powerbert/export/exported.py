@@ -1,24 +1,17 @@
-"""An exported folder: a graph with its tokenizer, its retention configuration and what it can read.
-
-It is written whole or not at all, and `powerbert.json` holds a sha256 of every file, as in a saved folder;
-its entry `export` says which engine runs it.
-"""
+"""What an exported folder says of itself: its entry `export` in `powerbert.json` names the engine that runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from transformers import AutoConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig
 
 from powerbert.errors import ModelFolderError, one_line
-from powerbert.folders.atomic import write_folder
-from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
+from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, read_manifest
 from powerbert.folders.safe import read_config, silenced
-from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits
-from powerbert.modeling.storage import elimination_in, elimination_to_json
+from powerbert.modeling.storage import elimination_in
 from powerbert.retention import RetentionConfiguration
 
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
@@ -39,36 +32,6 @@ class Exported(NamedTuple):
     encoders: int
 
 
-def write_exported(
-    folder: str | Path,
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    exported: Exported,
-    write_graph: Callable[[Path], None],
-) -> None:
-    """Write an exported folder; `write_graph` puts the graph into the folder that it is given."""
-
-    def write(staging: Path) -> None:
-        with silenced(), one_line(f"the model cannot be exported to {folder}", "check the disk and retry"):
-            model.config.save_pretrained(staging)
-            tokenizer.save_pretrained(staging)
-            write_graph(staging)
-        about = {
-            "engine": exported.engine,
-            "precision": exported.precision,
-            "labels": [exported.labels[i] for i in range(len(exported.labels))],
-            **exported.limits._asdict(),
-        }
-        write_manifest(staging, elimination_to_json(elimination_of(model)), export=about)
-
-    write_folder(folder, write, check_exportable)
-
-
-def check_exportable(folder: str | Path) -> None:
-    """Refuse to write an export over anything but an export: never over the model that it comes from."""
-    check_replaceable(Path(folder), exported=True)
-
-
 def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | None:
     """Read what an exported folder says of itself, and check its files; None if it is not exported.
 
@@ -76,7 +39,7 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
     """
     if not folder.is_dir():
         raise ModelFolderError(f"{folder} is not a folder", rule="a model is a local folder")
-    manifest = read_manifest(folder) if manifest is None else manifest
+    manifest = manifest or read_manifest(folder)
     if manifest.export is None:
         return None
     elimination = elimination_in(folder, manifest)

@@ -1,10 +1,13 @@
-"""Export a classifier with its tokenizer and retention configuration to another engine."""
+"""Export a classifier with its tokenizer and retention configuration to another engine.
+
+The folder is written whole or not at all, and `powerbert.json` holds a sha256 of every file, as in a saved one.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,13 +15,17 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from powerbert.errors import PowerBertError, UnsupportedModelError, require
-from powerbert.export.exported import GRAPHS, PRECISIONS, Exported, check_exportable, write_exported
+from powerbert.errors import PowerBertError, UnsupportedModelError, one_line, require
+from powerbert.export.exported import GRAPHS, PRECISIONS
 from powerbert.export.graph import trace_graph
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
+from powerbert.folders.atomic import write_folder
+from powerbert.folders.manifest import check_replaceable, write_manifest
+from powerbert.folders.safe import silenced
 from powerbert.machine.verdicts import prepare_openvino
-from powerbert.modeling.apply import encoders_of, retention_of
+from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits, check_batch, check_classifier, limits_of
+from powerbert.modeling.storage import elimination_to_json
 from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
 
@@ -47,30 +54,45 @@ def export(
     """
     check_engine(to, precision)
     check_exportable(folder)
-    check_classifier(model)
-    _check_weights(model)
-    if needs_scales(to, precision) and not calibration:
-        raise PowerBertError(
-            "int8 in OpenVINO needs calibration texts", remedy="give some hundreds of the texts it will meet"
-        )
-    for package in ("onnx", "openvino") if to == "openvino" else ("onnx", "onnxruntime"):
-        require(package, to)
+    scaled = needs_scales(to, precision)
+    if scaled and not calibration:
+        remedy = "give some hundreds of the texts it will meet"
+        raise PowerBertError("int8 in OpenVINO needs calibration texts", remedy=remedy)
+    _check_source(model, to)
     limits = limits_of(model, tokenizer)
-    texts = calibration if needs_scales(to, precision) else ()
-    batches = list(_batches(tokenizer, limits, texts))
-    labels = {i: str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)}
+    batches = _batches(tokenizer, limits, calibration if scaled else ())
+    labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
+    about = {"engine": to, "precision": precision, "labels": labels, **limits._asdict()}
 
-    about = Exported(to, precision, limits, labels, model.config.problem_type, retention_of(model), encoders_of(model))
+    def write(staging: Path) -> None:
+        with silenced(), one_line(f"the model cannot be exported to {folder}", "check the disk and retry"):
+            model.config.save_pretrained(staging)
+            tokenizer.save_pretrained(staging)
+            traced = trace_graph(model, limits) if program is None else program
+            if to == "onnx":
+                _write_onnx(traced, staging / GRAPHS[to], precision)
+            else:
+                _write_openvino(traced, staging / GRAPHS[to], precision, batches)
+        write_manifest(staging, elimination_to_json(elimination_of(model)), export=about)
 
-    def write_graph(target: Path) -> None:
-        traced = trace_graph(model, limits) if program is None else program
-        if to == "onnx":
-            _write_onnx(traced, target / GRAPHS["onnx"], precision)
-        else:
-            _write_openvino(traced, target / GRAPHS["openvino"], precision, batches)
-
-    write_exported(folder, model, tokenizer, about, write_graph)
+    write_folder(folder, write, check_exportable)
     logger.info("%s: exported to %s, %s", folder, to, precision)
+
+
+def _check_source(model: Any, to: str) -> None:
+    """Refuse a model that no graph is made of, and an engine that is not installed."""
+    check_classifier(model)
+    for name, weight in model.named_parameters():
+        if weight.dtype != torch.float32 or weight.device.type != "cpu":
+            got, remedy = f"{weight.dtype} on {weight.device}", "call model.float().cpu() first"
+            raise UnsupportedModelError(f"{name} is not fp32 on the CPU", got=got, remedy=remedy)
+    for package in ("onnx", {"onnx": "onnxruntime"}.get(to, to)):
+        require(package, to)
+
+
+def check_exportable(folder: str | Path) -> None:
+    """Refuse to write an export over anything but an export: never over the model that it comes from."""
+    check_replaceable(Path(folder), exported=True)
 
 
 def needs_scales(to: str, precision: str) -> bool:
@@ -109,20 +131,8 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
         openvino.save_model(graph, str(target), compress_to_fp16=False)
 
 
-def _batches(
-    tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]
-) -> Iterator[dict[str, Integers]]:
+def _batches(tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]) -> list[dict[str, Integers]]:
     """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
     tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
-    for row in tokenise(tokenizer, texts, limits.longest, limits.inputs).rows:
-        yield check_batch(collate([row], None), limits)
-
-
-def _check_weights(model: Any) -> None:
-    for name, parameter in model.named_parameters():
-        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            raise UnsupportedModelError(
-                f"{name} is not fp32 on the CPU",
-                got=f"{parameter.dtype} on {parameter.device}",
-                remedy="call model.float().cpu() first",
-            )
+    rows = tokenise(tokenizer, texts, limits.longest, limits.inputs).rows
+    return [check_batch(collate([row], None), limits) for row in rows]

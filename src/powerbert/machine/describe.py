@@ -26,7 +26,7 @@ _PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
 _OTHERS = 0.1
 """Share of the machine that others may use before a measurement is called disturbed."""
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-SILENCE = 0.25
+_SILENCE = 0.25
 """Seconds for which this process is silent, to hear how many cores others use."""
 
 
@@ -148,7 +148,7 @@ def own_cores() -> int:
 def busy_cores() -> int:
     """Cores that others keep busy at the moment, rounded."""
     watch = Watch()
-    time.sleep(SILENCE)
+    time.sleep(_SILENCE)
     return round(watch.others() * (psutil.cpu_count() or 1))
 
 

@@ -12,7 +12,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from powerbert.export.compare import Comparison
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
 from powerbert.report.words import runs
@@ -79,15 +78,15 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def comparison_table(found: Comparison, exported: str, metrics: Mapping[str, float] | None, metric: str) -> Table:
-    """An exported model against torch in fp32; `metrics` are those of both, where there are labels."""
-    title = f"{len(found.first):,} texts that were not used for the scales"
+def comparison_table(figures: Mapping[str, Any], exported: str, metric: str) -> Table:
+    """An exported model against torch in fp32, by their labels, logits and, where there are labels, the metric."""
+    title = f"{figures['texts']:,} texts that were not used for the scales"
     table = plain_table(title, [""], [f"{exported} against torch fp32"])
-    if found.agreement is not None:
-        table.add_row("same label", f"{100 * found.agreement:.2f} %")
-    table.add_row("largest difference of a logit", f"{found.difference:.4f}")
-    if metrics is not None:
-        before, after = (100 * value for value in metrics.values())
+    if figures["agreement"] is not None:
+        table.add_row("same label", f"{100 * figures['agreement']:.2f} %")
+    table.add_row("largest difference of a logit", f"{figures['difference']:.4f}")
+    if figures["metric"] is not None:
+        before, after = (100 * value for value in figures["metric"].values())
         table.add_row(metric, f"{before:.2f} -> {after:.2f}")
     return table
 

@@ -1,8 +1,11 @@
-"""`powerbert bench`: the honest benchmark."""
+"""`powerbert bench`, the honest benchmark, and `doctor`: what this machine can run, and what to choose."""
 
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,14 +17,15 @@ from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.curves import curves, paper_protocol
 from powerbert.bench.run import choose_arms, measure_arms
 from powerbert.cli.data import existing_folder, read_rows, task_of
-from powerbert.cli.groups import BenchFlags, Columns
-from powerbert.cli.output import note, progress, show, working, write_bytes, write_json
+from powerbert.cli.flags import BenchFlags, Columns, Figures
+from powerbert.cli.output import note, progress, show, working, write_json, write_output
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
-from powerbert.machine.describe import choose_threads, duration
-from powerbert.machine.verdicts import hold_isa, probe
+from powerbert.machine.describe import Watch, choose_threads, duration, machine
+from powerbert.machine.measure import peaks
+from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, probe, remember
+from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
-from powerbert.report.tables import arms_table, efficiency_table, headline_table
 from powerbert.tasks.encoding import texts_of
 from powerbert.text.tokenise import Text
 
@@ -29,6 +33,8 @@ PADDED_TO = 128
 """N, unless the user says so."""
 LONGEST = 512
 """Words of the longest inputs of the curves."""
+LISTENING = 0.5
+"""Seconds for which `doctor` does nothing, to hear whether others work."""
 
 
 def bench(asked: BenchFlags, columns: Columns) -> None:
@@ -41,30 +47,26 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
         with working("loading the model"):
             workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO, threads)
         if asked.paper and workbench.retention is None:
-            raise PowerBertError(
-                "--paper compares with a model that eliminates",
-                got=f"{asked.model} without a retention configuration",
-                remedy="give the folder of a search or a re-training",
-            )
+            what, got = "--paper compares with a model that eliminates", f"{asked.model} has no retention configuration"
+            raise PowerBertError(what, got=got, remedy="give the folder of a search or a re-training")
         arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
         rounds = asked.rounds or (5 if asked.thorough else 3)
         takes = duration(workbench.estimate(arms, rounds))
         note(f"{len(arms)} arms on {threads} thread{'s' * (threads > 1)} ({why}): about {takes} in all, if it is quiet")
-        figures = _measure(asked, workbench, arms, engines, rounds)
+        figures = _measured(asked, workbench, arms, engines, rounds)
     if asked.shows:
-        show(headline_table(figures))
+        show(tables.headline_table(figures))
         if asked.curves and workbench.retention is not None:
-            show(efficiency_table(figures))
+            show(tables.efficiency_table(figures))
     if figures["warning"]:
         note(f"warning: {figures['warning']}")
     if asked.plot is not None:
-        write_bytes(asked.plot, bench_picture(figures), "--plot")
+        write_output(asked.plot, bench_picture(figures), "--plot")
         note(f"wrote {asked.plot}")
-    if asked.json is not None:
-        write_json(asked.json, figures)
+    write_json(asked.json, figures)
 
 
-def _measure(
+def _measured(
     asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]], rounds: int
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
@@ -74,9 +76,9 @@ def _measure(
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
     figures = measure_arms(workbench, arms, rounds, partial(progress, what=what), memory=asked.thorough)
     if asked.shows:
-        show(arms_table(figures))
-    if asked.json is not None and asked.shows and (asked.curves or asked.paper):
-        write_json(asked.json, figures)  # what follows takes long and may be interrupted
+        show(tables.arms_table(figures))
+        if asked.curves or asked.paper:
+            write_json(asked.json, figures)  # what follows takes long and may be interrupted
     if asked.curves:
         longest = min(LONGEST, *(workbench.engine(arm).limits.longest for arm in arms))
         shown = partial(progress, what="cost against length and batch size")
@@ -111,11 +113,8 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
     installed = [name for name in known if name not in EXPORTED or find_spec(EXPORTED[name])]
-    names = asked.engines.split(",") if asked.engines else installed
-    if unknown := [name for name in names if name not in known]:
-        raise PowerBertError("unknown engine", got=unknown[0], rule="one of " + ", ".join(known))
-    precisions = asked.precisions.split(",")
-    pairs = [(name, precision) for name in names for precision in precisions if precision in known[name]]
+    names = _listed(asked.engines, "engine", known) or installed
+    pairs = [(name, one) for name in names for one in asked.precisions.split(",") if one in known[name]]
     if not pairs:
         raise PowerBertError("no engine has this precision", got=asked.precisions)
     return [pair for pair in pairs if _runs(*pair)]
@@ -135,7 +134,59 @@ def _runs(engine: str, precision: str) -> bool:
 
 def _feeds(asked: BenchFlags) -> list[str]:
     """The feeds that were named, or none: then each engine has its own."""
-    feeds = asked.feeds.split(",") if asked.feeds else list(FEEDS) if asked.thorough else []
-    if unknown := [feed for feed in feeds if feed not in FEEDS]:
-        raise PowerBertError("unknown feed", got=unknown[0], rule="one of " + ", ".join(FEEDS))
-    return feeds
+    return _listed(asked.feeds, "feed", FEEDS) or (list(FEEDS) if asked.thorough else [])
+
+
+def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:
+    names = asked.split(",") if asked else []
+    if unknown := [name for name in names if name not in known]:
+        raise PowerBertError(f"unknown {what}", got=unknown[0], rule="one of " + ", ".join(known))
+    return names
+
+
+def doctor(asked: Figures) -> None:
+    """Say what this machine can run."""
+    figures = _examined()
+    if asked.shows:
+        show(tables.machine_table(figures))
+        show(tables.engines_table(figures))
+        for line in tables.choice_lines(figures):
+            show(line)
+    if figures["warning"]:
+        note(f"warning: {figures['warning']}")
+    write_json(asked.json, figures)
+
+
+def _examined() -> dict[str, Any]:
+    """Machine, verdicts, peaks and the recommended choice; figures for JSON."""
+    with working("listening whether the machine is busy"):
+        watch = Watch()
+        time.sleep(LISTENING)
+        warning = watch.warning()
+        threads, why = choose_threads()
+    described = machine()  # before a cap is set
+    verdicts = []
+    for engine, precision in PAIRS:
+        with working(f"trying {engine} in {precision}"):
+            verdicts.append(examine(engine, precision))
+    remember(verdicts)
+    cap = next((verdict.cap for verdict in verdicts if verdict.cap is not None), None)
+    with working("measuring the peak of matrix products"):
+        if cap is not None:
+            hold_isa(cap)  # before the first product: then the peak is that of what can be had
+        torch.set_num_threads(threads)
+        peak = peaks(precision for _, precision in PAIRS)
+    best = {"fastest": fastest(verdicts), "same_answers": fastest(verdicts, "fp32")}
+    return {
+        "machine": described,
+        "engines": [asdict(verdict) for verdict in verdicts],
+        "threads": threads,
+        "threads_because": why,
+        "peak_gflops": peak,
+        "environment": {} if cap is None else {ISA: cap},
+        "recommended": {
+            name: None if one is None else {"engine": one.engine, "precision": one.precision}
+            for name, one in best.items()
+        },
+        "warning": warning,
+    }
