@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-_STEERING = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+_STEERING, _REPLACED = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp")), "\N{REPLACEMENT CHARACTER}"
 _HARMLESS = frozenset("\n\t\u200c\u200d")  # the two joiners shape letters and emoji, and hide nothing
 
 
@@ -82,11 +82,7 @@ def printable(text: str) -> str:
 
     File names, labels and the names of tensors come from strangers.
     """
-    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(character) else character for character in text)
-
-
-def _steers(character: str) -> bool:
-    return unicodedata.category(character) in _STEERING and character not in _HARMLESS
+    return "".join(c if c in _HARMLESS or unicodedata.category(c) not in _STEERING else _REPLACED for c in text)
 
 
 def _short(value: object, limit: int = 80) -> str:

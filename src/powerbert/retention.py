@@ -41,10 +41,8 @@ class RetentionConfiguration:
     (9, 5)
     """
 
-    values: tuple[int, ...]
-    """Word-vectors for an absolute configuration, ten-thousandths of the real length for a relative one."""
-    max_length: int | None = None
-    """N of an absolute configuration; None marks a relative one."""
+    values: tuple[int, ...]  # of an absolute one word-vectors, of a relative one ten-thousandths of the real length
+    max_length: int | None = None  # N of an absolute configuration; None marks a relative one
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -52,14 +50,14 @@ class RetentionConfiguration:
         for value in (*self.values, self._most):
             _whole(value, "an entry")
         if not 1 <= self._most <= MAX_LENGTH:
-            rule = f"N is between 1 and {MAX_LENGTH:,}"
-            raise RetentionError("max_length (N) is out of range", got=self._most, rule=rule)
-        kind = "ten-thousandths are" if self.is_relative else "a count is"
-        rule = f"{kind} between 1 and {'' if self.is_relative else 'N='}{self._most}"
+            what, rule = "max_length (N) is out of range", f"N is between 1 and {MAX_LENGTH:,}"
+            raise RetentionError(what, got=self._most, rule=rule)
+        kind = "ten-thousandths are between 1 and " if self.is_relative else "a count is between 1 and N="
         for j, value in enumerate(self.values, 1):
             if not 1 <= value <= self._most:
                 what = f"encoder {j} cannot retain that many word-vectors"
-                raise RetentionError(what, got=value, rule=rule, remedy="CLS is never eliminated, so the least is 1")
+                remedy = "CLS is never eliminated, so the least is 1"
+                raise RetentionError(what, got=value, rule=f"{kind}{self._most}", remedy=remedy)
         for j, (before, after) in enumerate(itertools.pairwise(self.values), 2):
             if after > before:
                 got = f"{self._shown(after)} at encoder {j} after {self._shown(before)}"
@@ -88,8 +86,8 @@ class RetentionConfiguration:
 
         With `max_length` the masses are word-vectors out of N (the paper); without, fractions.
         """
-        masses = [_real(value, f"the mass of encoder {j}") for j, value in _numbered(mass)]
-        falling = list(itertools.accumulate(masses, min))
+        masses = (_real(value, f"the mass of encoder {j}") for j, value in _numbered(mass))
+        falling = itertools.accumulate(masses, min)
         if max_length is None:
             return cls.relative(min(max(value, 1 / SCALE), 1.0) for value in falling)
         max_length = _whole(max_length, "max_length (N)")
@@ -159,8 +157,7 @@ class RetentionConfiguration:
 
     def reduction(self, length: int | None = None) -> float:
         """How many times fewer word-vectors are processed than without elimination."""
-        length = self._length(length)
-        return len(self) * length / self.total(length)
+        return len(self) * self._length(length) / self.total(length)
 
     def check_encoders(self, encoders: int) -> None:
         """Refuse a configuration whose number of entries is not the model's number of encoders."""

@@ -18,20 +18,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-RANDOM_POSITIONS = 1 << 14
-"""Rand-WS draws an order for this many positions; beyond them it begins again."""
+RANDOM_POSITIONS = 1 << 14  # Rand-WS draws an order for so many positions; beyond them it begins again
 
 
 @dataclass(frozen=True)
 class Scoring:
     """Options of the strategies; the defaults are the paper's formula, blind to padding."""
 
-    exclude_self: bool = False
-    """Leave out A_h[w, w], as the authors' release does."""
-    padded_queries_vote: bool = False
-    """Let PAD queries count, as the authors' release does; the scores of a text then depend on its padding."""
-    seed: int = 0
-    """Of the random order of Rand-WS."""
+    exclude_self: bool = False  # leave out A_h[w, w], as the authors' release does
+    padded_queries_vote: bool = False  # let PAD queries count, as the release does; scores then depend on the padding
+    seed: int = 0  # of the random order of Rand-WS
 
 
 def significance(probabilities: Tensor, real: Tensor | None = None, scoring: Scoring | None = None) -> Tensor:
@@ -40,8 +36,7 @@ def significance(probabilities: Tensor, real: Tensor | None = None, scoring: Sco
     Paper: Attention-based Scoring
 
     probabilities: (batch, heads, length, length), rows are the queries w' and sum to 1.
-    real: (batch, length) bool, False where a row is PAD; None when every row is real.
-    Returns (batch, length).
+    real: (batch, length) bool, False where a row is PAD; None when every row is real. Returns (batch, length).
     """
     scoring = scoring or Scoring()
     if real is None or scoring.padded_queries_vote:
@@ -77,8 +72,7 @@ def rand_ws(probabilities: Tensor | None, positions: Tensor, real: Tensor | None
 
 
 Score = Callable[[Tensor | None, Tensor, Tensor | None, Scoring], Tensor]
-"""(probabilities (batch, heads, length, length), positions (batch, length), real (batch, length), scoring)
--> scores (batch, length)."""
+"""(probabilities (batch, heads, length, length), positions and real (batch, length), scoring) -> (batch, length)."""
 
 
 class Strategy(NamedTuple):

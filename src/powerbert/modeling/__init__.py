@@ -19,8 +19,7 @@ def untested(installed: str) -> str | None:
 
     >>> untested("5.20.1")
     """
-    oldest, newest = TESTED
-    if oldest <= Version(installed).release[:2] <= newest:
+    if TESTED[0] <= Version(installed).release[:2] <= TESTED[1]:
         return None
     tested = " to ".join(f"{major}.{minor}" for major, minor in TESTED)
     return f"transformers {installed} is not tested with powerbert, {tested} are: compare some answers first"

@@ -5,6 +5,7 @@ Paper: Our Objective and Approach
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -146,5 +147,4 @@ def word_vectors(model: Any, lengths: Sequence[int]) -> int:
     retention = retention_of(model)
     if retention is None:
         return encoders_of(model) * sum(lengths)
-    totals = {length: retention.total(length) for length in set(lengths)}
-    return sum(totals[length] for length in lengths)
+    return sum(inputs * retention.total(length) for length, inputs in Counter(lengths).items())

@@ -10,8 +10,8 @@ Probabilities are computed for a few inputs at a time, which costs half of what 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import NamedTuple, Self
 
 import torch
@@ -42,7 +42,7 @@ class Block(NamedTuple):
     first: int = 0  # the block's first row among those of the batch
 
 
-Rows = Sequence[Tensor | None]
+_Rows = Sequence[Tensor | None]
 """For each block the rows (inputs, width) that it goes on with, None for all."""
 
 
@@ -64,7 +64,7 @@ class Padded(NamedTuple):
         counts = stage.counts if stage.padded else None
         return [Block(self.positions, lengths, real, counts, stage.width, stage.eliminates, stage.cls)]
 
-    def split(self, heads: Projections, blocks: list[Block], asking: Rows) -> Iterable[Projections]:
+    def split(self, heads: Projections, blocks: list[Block], asking: _Rows) -> Iterable[Projections]:
         """Projections block by block."""
         return (heads,)
 
@@ -72,11 +72,11 @@ class Padded(NamedTuple):
         """What the blocks mixed, (inputs, queries, hidden) each, in the shape of `hidden`."""
         return mixed[0]
 
-    def rows(self, blocks: list[Block], chosen: Rows) -> Tensor | None:
+    def rows(self, blocks: list[Block], chosen: _Rows) -> Tensor | None:
         """Rows of each block as an index into `hidden`: (batch, width), None for all."""
         return chosen[0]
 
-    def extract(self, j: int, blocks: list[Block], retained: Rows) -> Self:
+    def extract(self, j: int, blocks: list[Block], retained: _Rows) -> Self:
         """Go on with the rows that encoder j retains."""
         index = self.rows(blocks, retained)
         if index is None:
@@ -90,7 +90,7 @@ class Padded(NamedTuple):
         return self.hidden[:, :1]
 
 
-class Group(NamedTuple):
+class _Group(NamedTuple):
     """Inputs of equal length; their rows stand together."""
 
     positions: Tensor  # (inputs, length), of each row in the whole input
@@ -103,16 +103,15 @@ class Packed(NamedTuple):
 
     hidden: Tensor  # (1, rows, hidden)
     positions: Tensor  # (1, rows), of each row in the whole input
-    groups: list[Group]
+    groups: list[_Group]
     places: Tensor | None  # (batch,), where each input stands among them; None if in the caller's order
     cells: int  # probabilities of one head to compute at a time
 
     @classmethod
     def of(cls, words: Padded, retention: RetentionConfiguration, cells: int) -> Self:
         """Pack embedded words for a head that reads CLS alone."""
-        sizes = []
-        for length, members in groupby(sorted(words.lengths.tolist())):
-            sizes.append((len(list(members)), length, (*retention.counts(length)[:-1], 1)))
+        lengths = sorted(Counter(words.lengths.tolist()).items())
+        sizes = [(inputs, length, (*retention.counts(length)[:-1], 1)) for length, inputs in lengths]
         hidden, positions, places = words.hidden.flatten(0, 1), words.positions.flatten(), None
         if not words.padded:
             hidden, positions = _filled([hidden]), _filled([positions])
@@ -135,7 +134,7 @@ class Packed(NamedTuple):
                 blocks.append(Block(few, None, None, None, width, width < length, width == 1, row))
         return blocks
 
-    def split(self, heads: Projections, blocks: list[Block], asking: Rows) -> Iterable[Projections]:
+    def split(self, heads: Projections, blocks: list[Block], asking: _Rows) -> Iterable[Projections]:
         """Projections block by block: (inputs, heads, length, head) out of (1, heads, rows, head)."""
         asked = 0
         for block, rows in zip(blocks, asking, strict=True):
@@ -149,20 +148,18 @@ class Packed(NamedTuple):
         """What the blocks mixed, (inputs, queries, hidden) each, in the shape of `hidden`."""
         return _filled([part.flatten(0, 1) for part in mixed])[None]
 
-    def rows(self, blocks: list[Block], chosen: Rows) -> Tensor | None:
+    def rows(self, blocks: list[Block], chosen: _Rows) -> Tensor | None:
         """Rows of each block as rows of the matrix: (1, rows), None for all."""
         if all(each is None for each in chosen):
             return None
         parts, device = [], self.positions.device
         for block, each in zip(blocks, chosen, strict=True):
-            end, length = block.first + block.positions.numel(), block.positions.shape[1]
-            if each is None:
-                parts.append(torch.arange(block.first, end, device=device))
-            else:
-                parts.append((torch.arange(block.first, end, length, device=device)[:, None] + each).flatten())
+            step = 1 if each is None else block.positions.shape[1]
+            starts = torch.arange(block.first, block.first + block.positions.numel(), step, device=device)
+            parts.append(starts if each is None else (starts[:, None] + each).flatten())
         return _filled(parts)[None]
 
-    def extract(self, j: int, blocks: list[Block], retained: Rows) -> Self:
+    def extract(self, j: int, blocks: list[Block], retained: _Rows) -> Self:
         """Go on with the rows that encoder j retains."""
         index = self.rows(blocks, retained)
         if index is None:
@@ -181,12 +178,12 @@ class Packed(NamedTuple):
 Words = Padded | Packed
 
 
-def _grouped(positions: Tensor, sizes: list[tuple[int, int, tuple[int, ...]]]) -> list[Group]:
+def _grouped(positions: Tensor, sizes: list[tuple[int, int, tuple[int, ...]]]) -> list[_Group]:
     """Groups of so many inputs, of such a length, that retain so much, over rows one after another."""
     groups, first = [], 0
     for inputs, length, counts in sizes:
         end = first + inputs * length
-        groups.append(Group(positions[first:end].view(inputs, length), counts, first))
+        groups.append(_Group(positions[first:end].view(inputs, length), counts, first))
         first = end
     return groups
 
@@ -206,8 +203,6 @@ def _filled(parts: list[Tensor]) -> Tensor:
     of texts would make some hundred new ones for every batch, which takes time, and gigabytes in the end.
     """
     rows = sum(part.shape[0] for part in parts)
-    step = next(step for most, step in STEPS if rows <= most)
-    missing = -rows % step
-    if missing:
+    if missing := -rows % next(step for most, step in STEPS if rows <= most):
         parts = [*parts, parts[0].new_zeros(missing, *parts[0].shape[1:])]
     return parts[0] if len(parts) == 1 else torch.cat(parts)

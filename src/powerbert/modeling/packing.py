@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 
 from powerbert.modeling import ops
 
-Model = TypeVar("Model")
+_Model = TypeVar("_Model")
 WATCHED = 8
 """Numbers of a weight that are compared at every call, half a microsecond."""
 
@@ -40,12 +40,8 @@ class PackedLinear:
     def __call__(self, rows: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
         weight, bias = self.layer.weight, self.layer.bias
-        if (
-            torch.is_grad_enabled()
-            or not rows.dtype == weight.dtype == torch.float32
-            or not rows.is_cpu
-            or ops.is_traced()
-        ):
+        serves = rows.dtype == weight.dtype == torch.float32 and rows.is_cpu
+        if not serves or torch.is_grad_enabled() or ops.is_traced():
             return linear(rows, weight, bias)
         # Tensors made in inference mode carry no version; they cannot be trained either.
         address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
@@ -61,7 +57,7 @@ class PackedLinear:
         return PackedLinear, (self.layer,)
 
 
-def pack(model: Model) -> Model:
+def pack(model: _Model) -> _Model:
     """Run the linear layers of a model on packed weights from now on; same object, same state dict."""
     if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         for layer in _linear_layers(model):
@@ -69,18 +65,14 @@ def pack(model: Model) -> Model:
     return model
 
 
-def unpack(model: Model) -> Model:
+def unpack(model: _Model) -> _Model:
     """Take packing off again."""
     for layer in _linear_layers(model):
-        if isinstance(vars(layer).get("forward"), PackedLinear):
-            del layer.forward
+        vars(layer).pop("forward", None)
     return model
 
 
 def _linear_layers(model: Any) -> list[Any]:
     """The plain ones, whose forward pass nobody has changed."""
-    return [
-        module
-        for module in model.modules()
-        if type(module) is nn.Linear and isinstance(vars(module).get("forward", None), PackedLinear | None)
-    ]
+    linear_layers = [module for module in model.modules() if type(module) is nn.Linear]
+    return [layer for layer in linear_layers if isinstance(vars(layer).get("forward"), PackedLinear | None)]

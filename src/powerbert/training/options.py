@@ -47,11 +47,7 @@ class Options:
     def for_task(self, task: Task, processes: int = 1) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
 
-        The effective batch is the published one, whatever part of it fits into memory at once:
-
-        >>> from powerbert.tasks.registry import find_task
-        >>> Options(batch_size=8).for_task(find_task("SST-2")).accumulation
-        8
+        The effective batch is the published one, whatever part of it fits into memory at once.
         """
         published = task.hyper_parameters
         batch = self.batch_size or min(published.batch_size, ROOM)

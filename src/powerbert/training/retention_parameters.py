@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from powerbert.elimination.soft_extract import mass, project, relative_mass, soft_extract, soft_extract_relative
-from powerbert.modeling.apply import apply, remove, search_with
-from powerbert.modeling.families import family_of
+from powerbert.modeling.apply import apply, encoders_of, remove, search_with
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"
@@ -32,7 +31,7 @@ class RetentionParameters:
 
     def __init__(self, model: Any, bins: int, max_length: int | None = None) -> None:
         """Attach N parameters per encoder, or without N one per bin of relative rank."""
-        encoders = len(family_of(model).encoders(model.base_model))
+        encoders = encoders_of(model)
         self.model, self.max_length = model, max_length
         self.parameter = nn.Parameter(torch.ones(encoders, max_length or bins, device=model.device))
         model.register_parameter(NAME, self.parameter)

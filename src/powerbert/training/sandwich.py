@@ -34,7 +34,6 @@ LEAST = 0.02  # no encoder retains less of its input than this
 
 logger = logging.getLogger(__name__)
 
-
 SHAPES: dict[str, Callable[[NDArray[Any], float], NDArray[Any]]] = {
     "late": lambda depth, dial: 1 - 3 * (depth - (1 - dial)),  # all for as long as possible, then nothing in a third
     "linear": lambda depth, dial: 1 - depth * dial,  # falls in equal steps from all at encoder 1

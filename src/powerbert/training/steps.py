@@ -94,8 +94,8 @@ def retrain(
     carried, vectors = retention_of(network), options.hidden_weight > 0
     retention = retention or carried
     if retention is None:
-        remedy = "run search first, or give --retention"
-        raise PowerBertError(f"{model} carries no retention configuration", remedy=remedy)
+        what = f"{model} carries no retention configuration"
+        raise PowerBertError(what, remedy="run search first, or give --retention")
     check_head(network, model, data.task, remedy="run search first")
     apply(network, retention)
     more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
