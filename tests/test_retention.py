@@ -129,6 +129,7 @@ MALFORMED = {
     "text of words": lambda: RetentionConfiguration.parse("many,few", 8),
     "text of NaN": lambda: RetentionConfiguration.parse("nan,nan", 8),
     "text mixed": lambda: RetentionConfiguration.parse("80,0.5", 128),
+    "text with two signs": lambda: RetentionConfiguration.parse("-+5", 8),
     "text with a hole": lambda: RetentionConfiguration.parse("3,,2", 8),
     "counts without N": lambda: RetentionConfiguration.parse("3,2"),
     "a string as counts": lambda: RetentionConfiguration.absolute("32", 8),
