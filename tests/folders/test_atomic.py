@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,9 @@ from pathlib import Path
 import pytest
 from model_folders import refusal
 
-from powerbert.errors import ModelFolderError
+from powerbert.errors import ModelFolderError, PowerBertError
 from powerbert.folders import atomic
-from powerbert.folders.atomic import write_file
+from powerbert.folders.atomic import only_run, write_file
 from powerbert.folders.atomic import write_folder as write_new_folder
 from powerbert.folders.manifest import check_replaceable
 
@@ -221,3 +222,18 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
         if not killed:
             break
     assert not killed
+
+
+def test_two_runs_cannot_share_a_folder_and_a_dead_run_lets_go(tmp_path):
+    code = (
+        "import sys, pathlib, os; from powerbert.folders.atomic import only_run\n"
+        "with only_run(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout.readline() == b"held\n"
+    with pytest.raises(PowerBertError, match="another run"), only_run(tmp_path):
+        pass
+    other.kill()
+    other.wait()
+    with only_run(tmp_path):
+        pass

@@ -44,22 +44,17 @@ def _points(bench: Workbench, engines: Engines, rounds: int, length: int, batch:
     ]
     arms = [arm for pair in pairs for arm in pair if arm.engine != STOCK or arm.model == "full"]
     turns = rounds * max(1, min(MOST_TURNS, WORDS // (length * batch)))
-    timings = interleave({arm.name: inputs.run(arm) for arm in arms}, turns)
-    stock = next((timings[arm.name] for arm in arms if arm.engine == STOCK), None)
+    timings = interleave({arm: inputs.run(arm) for arm in arms}, turns)
+    stock = next((timings[arm] for arm in arms if arm.engine == STOCK), None)
     for before, after in pairs:
         shape = {"engine": before.engine, "precision": before.precision, "length": length, "batch": batch}
-        slow, fast = timings[before.name], timings.get(after.name)
+        slow, fast = timings[before], timings.get(after)
         yield shape | {"model": "full", "ms_per_input": 1e3 * slow.median / batch}
         if fast is not None:
             speed_up, work = ratio(slow, fast), inputs.flops(before) / inputs.flops(after)
-            yield shape | {
-                "model": "eliminated",
-                "ms_per_input": 1e3 * fast.median / batch,
-                "speed_up": speed_up,
-                "flop_ratio": work,
-                "efficiency": speed_up / work,
-                "against_stock": None if stock is None else ratio(stock, fast),
-            }
+            against = None if stock is None else ratio(stock, fast)
+            point = {"model": "eliminated", "ms_per_input": 1e3 * fast.median / batch, "speed_up": speed_up}
+            yield shape | point | {"flop_ratio": work, "efficiency": speed_up / work, "against_stock": against}
 
 
 def paper_protocol(bench: Workbench, runs: int, progress: Rounds = list) -> dict[str, Any]:
@@ -72,10 +67,5 @@ def paper_protocol(bench: Workbench, runs: int, progress: Rounds = list) -> dict
     after = Arm("eliminated", "fixed", TorchEngine.name, "fp32", PAPER_BATCH)
     timings = interleave({arm.name: inputs.run(arm) for arm in (before, after)}, runs, progress=progress)
     means = {name: statistics.mean(timing.wall) for name, timing in timings.items()}
-    return {
-        "batch": PAPER_BATCH,
-        "length": bench.max_length,
-        "runs": runs,
-        "mean_seconds": means,
-        "ratio": means[before.name] / means[after.name],
-    }
+    shape = {"batch": PAPER_BATCH, "length": bench.max_length, "runs": runs}
+    return shape | {"mean_seconds": means, "ratio": means[before.name] / means[after.name]}

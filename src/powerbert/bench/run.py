@@ -47,8 +47,7 @@ def measure_arms(
 
     precisions = [arm.precision for arm in arms]
     before, watch = peaks(precisions), Watch()
-    found = interleave({arm.name: timed(arm) for arm in arms}, rounds, progress=progress)
-    timings = {arm: found[arm.name] for arm in arms}
+    timings = interleave({arm: timed(arm) for arm in arms}, rounds, progress=progress)
     warning = watch.warning()
     # Twice, and with what the arms reached: they may run while the machine is faster than before or after.
     rates = [before, peaks(precisions)]
@@ -59,16 +58,10 @@ def measure_arms(
         | {"extra_memory_mb": extra_megabytes(runs[arm]) if memory else None}
         for arm in arms
     ]
-    return {
-        "machine": machine() | {"threads": torch.get_num_threads(), "peak_gflops": limits},
-        "texts": len(bench.texts),
-        "mean_length": statistics.mean(bench.lengths),
-        "max_length": bench.max_length,
-        "rounds": rounds,
-        "warning": warning,
-        "headline": headline(timings),
-        "arms": described,
-    }
+    ran_on = machine() | {"threads": torch.get_num_threads(), "peak_gflops": limits}
+    lengths = {"mean_length": statistics.mean(bench.lengths), "max_length": bench.max_length}
+    texts = {"machine": ran_on, "texts": len(bench.texts), **lengths, "rounds": rounds, "warning": warning}
+    return texts | {"headline": headline(timings), "arms": described}
 
 
 def headline(timings: Mapping[Arm, Timing]) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Arms(NamedTuple):
     """One engine with both models."""
 
     full: Engine
-    eliminated: Engine | None  # None if the model eliminates nothing
+    eliminated: Engine | None = None  # None if the model eliminates nothing
 
 
 class ArmTiming(NamedTuple):
@@ -143,10 +143,7 @@ def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | Non
     models = [without_elimination(model), model] if eliminates(model) else [without_elimination(model)]
     arms: dict[str, Arms] = {}
     # An engine has all that it needs in memory, or mapped: the folder can go as soon as it is open.
-    with (
-        _left_out("every engine but torch"),
-        TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home,
-    ):
+    with _left_out("every engine but torch"), _home() as home:
         require("onnx", OnnxEngine.name)
         logger.info("tracing the model to measure it in other engines")
         programs = [trace_graph(each, limits_of(each, tokenizer)) for each in models]
@@ -158,10 +155,9 @@ def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | Non
                     export(models[i], tokenizer, folder, name, program=program)
                     opened.append(open_engine(folder, name, threads=threads))
                     opened[i].run(_batch(opened[i].limits, 1, 2))
-                arms[name] = Arms(opened[0], opened[1] if len(opened) > 1 else None)
+                arms[name] = Arms(*opened)
     # Last, because the torch engine changes how its models run.
-    full, *eliminated = (TorchEngine(each, tokenizer) for each in models)
-    return {TorchEngine.name: Arms(full, eliminated[0] if eliminated else None)} | arms
+    return {TorchEngine.name: Arms(*(TorchEngine(each, tokenizer) for each in models))} | arms
 
 
 def without_elimination(model: Any) -> Any:
@@ -169,6 +165,10 @@ def without_elimination(model: Any) -> Any:
     leaves = (module for module in model.modules() if next(module.children(), None) is None)
     shared = {id(part): part for part in (*leaves, *model.parameters(), *model.buffers())}
     return remove(copy.deepcopy(model, shared))
+
+
+def _home() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True)
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def choose_target(
     unseen = unseen if model.config.num_labels > 1 else ()  # a number has no label to keep
     with TorchEngine(model, tokenizer) as torch_engine:
         labels = [row.argmax() for row in answer(torch_engine, unseen)]
-    with TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home:
+    with _home() as home:
         for to, each in asked:
             if (precision is None and each != "fp32" and not labels) or (needs_scales(to, each) and not known):
                 continue  # nothing to judge it by, or to make it from
@@ -209,7 +209,7 @@ def choose_target(
                 if changed or opened.precision != each:
                     logger.info("%s in %s is left out: slower than fp32, or other labels", to, each)
                     continue
-                arms[f"{to} {each}"] = Arms(opened, None)
+                arms[f"{to} {each}"] = Arms(opened)
         if not arms:
             remedy = 'pip install "powerbert[onnx,openvino]", or see powerbert doctor'
             raise PowerBertError("no engine runs this model here", got=precision, remedy=remedy)

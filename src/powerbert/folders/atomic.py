@@ -1,6 +1,7 @@
 """Write whole or not at all: what is new is staged beside its place, synced, and put there in one step.
 
-Whoever looks, and whenever the process is killed, finds what was there before or what is new, whole.
+Whoever looks, and whenever the process is killed, finds what was there before or what is new, whole. And one
+run holds a folder.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 
-from powerbert.errors import one_line
+from filelock import FileLock, Timeout
 
+from powerbert.errors import PowerBertError, one_line
+
+LOCK = ".lock"
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -130,3 +134,19 @@ def _rename_both(staging: Path, target: Path) -> None:
 
 def _beside(path: Path) -> Path:
     return path.parent / f".powerbert-{secrets.token_hex(8)}"
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; a second run in it is refused. A killed run lets go by itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        remedy = "wait for it, or choose another --output"
+        raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
+    try:
+        yield
+    finally:
+        lock.release()

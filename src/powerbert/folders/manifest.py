@@ -56,11 +56,8 @@ def read_manifest(folder: Path) -> Manifest:
         if not file.is_file():
             raise ModelFolderError(f"{file} is missing", remedy=SAVE_AGAIN)
         if digest(file) != expected:
-            raise ModelFolderError(
-                f"{file} is not what was saved",
-                rule=f"its sha256 is in {MANIFEST}",
-                remedy=f"save the model again, or delete {MANIFEST} to load it as a plain model",
-            )
+            remedy = f"save the model again, or delete {MANIFEST} to load it as a plain model"
+            raise ModelFolderError(f"{file} is not what was saved", rule=f"its sha256 is in {MANIFEST}", remedy=remedy)
     return manifest
 
 
@@ -68,9 +65,8 @@ def folder_digest(folder: str | Path) -> str:
     """Name the content of a model folder: the model's files and its elimination, not what lies beside."""
     folder = Path(folder)
     manifest, names = read_manifest(folder), own_files(folder)
-    digests = {
-        name: manifest.sha256.get(name) or digest(folder / name) for name in sorted(names - {MANIFEST, *manifest.extra})
-    }
+    names = names - {MANIFEST, *manifest.extra}
+    digests = {name: manifest.sha256.get(name) or digest(folder / name) for name in sorted(names)}
     if not digests:
         raise ModelFolderError(f"{folder} holds no model", remedy="give the folder of a model")
     content = json.dumps([manifest.elimination, manifest.export, digests], sort_keys=True)

@@ -79,15 +79,13 @@ class Watch:
     def warning(self) -> str | None:
         """One line if the machine was busy, else None."""
         others = self.others()
-        if others <= _OTHERS:
-            return None
-        return f"other processes used {100 * others:.0f} % of the machine: measure again when it is quiet"
+        told = f"other processes used {100 * others:.0f} % of the machine: measure again when it is quiet"
+        return told if others > _OTHERS else None
 
 
 def own_seconds() -> float:
     """Seconds of a core that this process has used, and its children that have ended: a probe is one."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+    return sum(os.times()[:4])
 
 
 def extra_megabytes(work: Callable[[], object]) -> float | None:
@@ -130,9 +128,8 @@ def choose_threads(asked: int | None = None) -> tuple[int, str]:
         if value.isdigit() and int(value) > 0:
             return int(value), f"{name}={value}"
     own, others = own_cores(), busy_cores()
-    if others:
-        return max(1, own - others), f"of {own} cores others use {others}"
-    return own, f"{own} free core{'' if own == 1 else 's'}"
+    why = f"of {own} cores others use {others}" if others else f"{own} free core{'s' * (own > 1)}"
+    return max(1, own - others), why
 
 
 def own_cores() -> int:

@@ -104,12 +104,9 @@ def _onnx_int8(rows: Floats, weights: Floats) -> Product:
         "weights": np.rint(weights / scale).astype(np.int8),
         "scale": scale,
     }
-    product = ["integers", "weights", "step", "scale", "middle"]
-    nodes = [
-        ("QuantizeLinear", "", ["rows", "step", "middle"], "integers"),
-        ("MatMulIntegerToFloat", "com.microsoft", product, "out"),
-    ]
-    return _onnx(nodes, constants, rows)
+    quantise = ("QuantizeLinear", "", ["rows", "step", "middle"], "integers")
+    given = ["integers", "weights", "step", "scale", "middle"]
+    return _onnx([quantise, ("MatMulIntegerToFloat", "com.microsoft", given, "out")], constants, rows)
 
 
 def _onnx(nodes: list[tuple[str, str, list[str], str]], constants: dict[str, Any], rows: Floats) -> Product:
@@ -125,11 +122,7 @@ def _onnx(nodes: list[tuple[str, str, list[str], str]], constants: dict[str, Any
     )
     # Versions that every runtime of the last years reads, whatever this onnx writes by itself.
     versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=versions, ir_version=8)
-    return _onnx_session(model.SerializeToString(), rows)
-
-
-def _onnx_session(model: bytes, rows: Floats) -> Product:
+    model = helper.make_model(graph, opset_imports=versions, ir_version=8).SerializeToString()
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

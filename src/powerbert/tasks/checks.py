@@ -18,9 +18,7 @@ class Findings:
 
     rows: Mapping[str, int]
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # class name -> rows; not of a regression
-    spread: Mapping[str, tuple[float, float, float]] = field(
-        default_factory=dict
-    )  # least, mean, greatest of a regression
+    spread: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # least, mean and greatest number
     warnings: tuple[str, ...] = ()  # one line each, naming file and row
     notes: tuple[str, ...] = ()  # what the readers skipped and which part was taken, one line each
 

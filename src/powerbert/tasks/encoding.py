@@ -66,13 +66,11 @@ def encode_rows(rows: _Columns, task: Task, tokenizer: Any, max_length: int) -> 
     if task.kind != "multiple-choice":
         return tokenise(tokenizer, texts_of(rows), max_length).rows
     # Four inputs per question, article first; only the article is cut, and a tokenizer raises where none of it remains.
-    questions = zip(rows["article"], rows["question"], rows["options"], strict=True)
-    pairs = [
-        (article, question_and_option(question, option)) for article, question, four in questions for option in four
-    ]
-    seconds = _shortened([clean(second, max_length)[0] for _, second in pairs], tokenizer, room)
-    pairs = [(article, second) for (article, _), second in zip(pairs, seconds, strict=True)]
-    return tokenise(tokenizer, pairs, max_length, truncation="only_first").rows
+    questions = zip(rows["question"], rows["options"], strict=True)
+    seconds = [question_and_option(question, option) for question, options in questions for option in options]
+    seconds = _shortened([clean(second, max_length)[0] for second in seconds], tokenizer, room)
+    articles = [article for article in rows["article"] for _ in range(CHOICES)]
+    return tokenise(tokenizer, list(zip(articles, seconds, strict=True)), max_length, truncation="only_first").rows
 
 
 def question_and_option(question: str, option: str) -> str:

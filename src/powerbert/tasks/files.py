@@ -72,7 +72,7 @@ def text_source(path: Path, task: Task, form: str) -> Source:
 
 def file_format(path: Path) -> str:
     """Return jsonl, csv, tsv, txt or parquet by the extension of a file that exists."""
-    if not os.path.isfile(path):  # where Path.is_file raises: a name that is too long, a forbidden folder
+    if not os.path.isfile(path):  # Path.is_file raises: a name that is too long, a forbidden folder
         raise DataError(f"{path} is not a file", remedy="check the path")
     name = path.name.lower()
     form = Path(name.removesuffix(".gz")).suffix[1:]

@@ -24,7 +24,7 @@ from datasets import Dataset
 from transformers import TrainingArguments, integrations, set_seed
 
 from powerbert.errors import PowerBertError
-from powerbert.folders.lock import LOCK, only_run
+from powerbert.folders.atomic import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import machine, versions
 from powerbert.machine.verdicts import training_precision
