@@ -16,8 +16,7 @@ from powerbert.modeling.families import family_of
 from powerbert.text.batches import Integers
 
 SEQUENCE, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
-RUN = "run.json"
-"""The record that training leaves in a model folder."""
+RUN = "run.json"  # the record that training leaves in a model folder
 
 Batch = Mapping[str, Any]
 """`input_ids`, `attention_mask` and perhaps `token_type_ids`: (batch, length), arrays or CPU tensors."""
@@ -45,13 +44,9 @@ def longest_input(model: Any, tokenizer: Any = None) -> int:
     The one rule for every command and engine: a text is answered the same wherever it is asked. The
     tokenizer of a trained folder allows the N of its training, which `load` reads with `trained_length`.
     """
-    base, retention = base_of(model), retention_of(model)
-    limits = [family_of(base).longest(base.config)]
-    if tokenizer is not None:
-        limits.append(int(tokenizer.model_max_length))
-    if retention is not None and retention.max_length is not None:
-        limits.append(retention.max_length)
-    return min(limit for limit in limits if limit > 0)  # a tokenizer may say -1
+    base, read = base_of(model), -1 if tokenizer is None else int(tokenizer.model_max_length)
+    limits = (family_of(base).longest(base.config), getattr(retention_of(model), "max_length", None) or -1, read)
+    return min(limit for limit in limits if limit > 0)  # a tokenizer itself may say -1
 
 
 def trained_length(folder: Path) -> int | None:

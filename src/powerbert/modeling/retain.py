@@ -78,10 +78,10 @@ class Elimination:
     retention: RetentionConfiguration
     strategy: str = "attn-ws"
     scoring: Scoring = field(default_factory=Scoring)
-    cls_only: bool = False
-    """Whether the head reads nothing but CLS."""
-    packed: bool | None = None
-    """Whether inference packs rows: None if anything can be eliminated, True also if not, False never."""
+    cls_only: bool = False  # whether the head reads nothing but CLS
+    packed: bool | None = (
+        None  # pack rows in inference: None if anything can be eliminated, True also if not, False never
+    )
     retain: Extract = field(default_factory=Extract)
 
     def score(self, probabilities: Tensor | None, block: Block) -> Tensor:

@@ -37,21 +37,15 @@ class Span(NamedTuple):
 class Trace:
     """The words of one input and those that each encoder retained."""
 
-    tokens: tuple[str, ...]
-    """Word pieces in order, special ones included, PAD left out."""
-    retained: tuple[tuple[int, ...], ...]
-    """For encoder j = 1..L, ascending indices into `tokens`."""
+    tokens: tuple[str, ...]  # word pieces in order, special ones included, PAD left out
+    retained: tuple[tuple[int, ...], ...]  # for encoder j = 1..L, ascending indices into `tokens`
     retention: RetentionConfiguration
     strategy: str
-    texts: tuple[str, ...]
-    """The text, and its pair if there is one, as they were tokenised: cleaned, and cut where far too long."""
-    spans: tuple[Span | None, ...]
-    """For each word piece its place in `texts`; None for one that the tokenizer added, such as [CLS]."""
-    label: str | None = None
-    """The predicted label; None for a model without a classifier."""
+    texts: tuple[str, ...]  # the text, and its pair if any, as tokenised: cleaned, and cut where far too long
+    spans: tuple[Span | None, ...]  # of each word piece in `texts`; None where the tokenizer added it, such as [CLS]
+    label: str | None = None  # the predicted label; None for a model without a classifier
     score: float | None = None
-    truncated: bool = False
-    """Whether the text was longer than the model reads."""
+    truncated: bool = False  # whether the text was longer than the model reads
 
     def words(self, encoder: int) -> list[str]:
         """The word pieces that encoder j (from 1) retained."""
