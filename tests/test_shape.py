@@ -23,7 +23,7 @@ MOST_MODULES, MOST_SOURCE_LINES = 95, 10_500
 
 BUDGET = {
     "arrows": 0,
-    "long files": 1,
+    "long files": 0,
     "long functions": 0,
     "names twice": 0,
     "modules without a test": 0,
