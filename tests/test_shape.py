@@ -23,12 +23,12 @@ MOST_MODULES, MOST_SOURCE_LINES = 95, 10_500
 
 BUDGET = {
     "arrows": 0,
-    "long files": 1,
+    "long files": 0,
     "long functions": 0,
     "names twice": 0,
     "modules without a test": 0,
     "modules": 0,
-    "lines": 795,
+    "lines": 700,
     "paper": 0,
     "tracing": 0,
 }

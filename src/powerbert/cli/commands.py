@@ -45,10 +45,8 @@ def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable
         name = stub.__name__
         work.__doc__ = f"{inspect.getdoc(stub)}\n\nExample:\n\n    powerbert {name} {example}".rstrip()
         work.__name__ = name
-        hints = get_type_hints(stub)
-        COMMANDS[name] = Command(
-            home, command(work, *(kind for argument, kind in hints.items() if argument != "return"))
-        )
+        kinds = [kind for argument, kind in get_type_hints(stub).items() if argument != "return"]
+        COMMANDS[name] = Command(home, command(work, *kinds))
         return stub
 
     return taken

@@ -22,6 +22,8 @@ from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split, Task, same_labels
 from powerbert.training.data import Data
 
+Asking = flags.EvaluateFlags | flags.PredictFlags | flags.ExportFlags | flags.BenchFlags
+
 
 def task_of(columns: Columns, engine: Engine | None = None, data: str | None = None) -> Task:
     """The paper's task of that name, or one of the user's own columns.
@@ -89,14 +91,7 @@ def is_task_folder(data: str, columns: Columns) -> bool:
     return columns.task is not None and (data == "hub" or os.path.isdir(data))
 
 
-def read_rows(
-    asked: flags.EvaluateFlags | flags.PredictFlags | flags.ExportFlags | flags.BenchFlags,
-    columns: Columns,
-    task: Task,
-    default: str,
-    *,
-    labelled: bool,
-) -> Split:
+def read_rows(asked: Asking, columns: Columns, task: Task, default: str, *, labelled: bool) -> Split:
     """The rows of --data, or of a split of --task; a seeded part of them if one was asked for."""
     data, name = asked.data or "", asked.split or default
     if is_task_folder(data, columns):

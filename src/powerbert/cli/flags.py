@@ -21,6 +21,12 @@ ARGUMENT = "ARGUMENT"
 CALIBRATION = 256
 """Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
 
+_Retention = Annotated[
+    str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
+]
+_Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
+_Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
+
 
 def flags_of(group: type) -> Iterator[tuple[Field[Any], Any, str, str | None, int | None]]:
     """Of every flag its field, its type, its help, and METAVAR and least value where they are given."""
@@ -75,9 +81,7 @@ class Columns:
     label: Annotated[str | None, "Column of the label; by default label.", "COL"] = None
     regression: Annotated[bool, "The labels are numbers to predict, not classes."] = False
     metric: Annotated[
-        str | None,
-        "accuracy, f1 (of three or more classes macro_f1), matthews or spearman; by default the task's.",
-        "NAME",
+        str | None, "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's.", "NAME"
     ] = None
     max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
 
@@ -108,21 +112,15 @@ class Folders(Figures):
 class Teaching:
     """What is re-trained, and who teaches."""
 
-    retention: Annotated[
-        str | None, 'Fractions ("0.9,0.8,...") or counts of N; by default what the search learned.', "LIST"
-    ] = None
-    teacher: Annotated[
-        str | None, "Fine-tuned model to distil from; by default the one the search began with.", "FOLDER"
-    ] = None
+    retention: _Retention = None
+    teacher: Annotated[str | None, "Model to distil from; by default the one the search began with.", "FOLDER"] = None
 
 
 @dataclass(frozen=True)
 class Reported:
     """Which configurations are reported."""
 
-    learned: Annotated[
-        list[str] | None, "Folder of a search, whose configuration joins the table; may be repeated.", "FOLDER"
-    ] = None
+    learned: Annotated[list[str] | None, "Folder of a search that joins the table; may be repeated.", "FOLDER"] = None
     budgets: Annotated[str, "Shares of the work at which every shape is reported.", "LIST"] = "0.7,0.5,0.35"
 
     def __post_init__(self) -> None:
@@ -142,13 +140,6 @@ class DemoFlags(Figures):
     """Where the demo works."""
 
     output: Annotated[str, "Where the models go; a stopped demo goes on from there.", "FOLDER"] = "powerbert-demo"
-
-
-_Retention = Annotated[
-    str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
-]
-_Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
-_Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,15 +173,11 @@ class PredictFlags(Answering):
     """Which model answers what, and where the answers go."""
 
     output: Annotated[
-        str | None,
-        'Row, label and score in the order of the data, as JSON lines or CSV; "-" is standard output.',
-        "FILE",
+        str | None, 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.', "FILE"
     ] = None
     format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
     with_texts: Annotated[bool, "Write the texts beside their answers."] = False
-    glue: Annotated[
-        str | None, "Write GLUE's official submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"
-    ] = None
+    glue: Annotated[str | None, "Write GLUE's submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
 
     def __post_init__(self) -> None:
@@ -237,19 +224,11 @@ class BenchFlags(Figures):
     """What is measured, and how."""
 
     model: Annotated[str, "Model folder with elimination.", "FOLDER"]
-    texts: Annotated[str | None, "Text file, one input per line; a tab separates the two texts of a pair.", "FILE"] = (
-        None
-    )
-    data: Annotated[
-        str | None, "Instead of --texts, the data file; with --task the folder that holds the task.", "FILE"
-    ] = None
+    texts: Annotated[str | None, "Text file, one input per line; a tab separates a pair.", "FILE"] = None
+    data: Annotated[str | None, "Instead of --texts, a data file, or with --task the task's folder.", "FILE"] = None
     split: _Split = None
-    thorough: Annotated[
-        bool, "Every feed, batches of 1, 8 and 32, memory, and 5 rounds: takes about ten times as long."
-    ] = False
-    engines: Annotated[
-        str, "stock (transformers itself), torch, onnx, openvino; by default all that are installed.", "LIST"
-    ] = ""
+    thorough: Annotated[bool, "Every feed, batches of 1, 8 and 32, memory, 5 rounds: about ten times as long."] = False
+    engines: Annotated[str, "stock (transformers), torch, onnx, openvino; by default all installed ones.", "LIST"] = ""
     precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
     batches: Annotated[str | None, "Batch sizes; by default 1,32.", "LIST"] = None
     feeds: Annotated[str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"] = None
@@ -287,16 +266,9 @@ class ExplainFlags(Figures):
     text: Annotated[str, 'The text; "-" reads standard input.', ARGUMENT]
     model: Annotated[str, "Model folder.", "FOLDER"]
     text_pair: Annotated[str | None, "Second text, for models of pairs.", "TEXT"] = None
-    retention: Annotated[
-        str | None,
-        'Per encoder, fractions of the text ("0.9,0.8,...") or counts ("80,73,..."); '
-        "by default what the folder carries.",
-        "LIST",
-    ] = None
+    retention: _Retention = None
     max_length: Annotated[int | None, "The length N that counts are meant for.", "N"] = None
-    strategy: Annotated[str | None, "attn-ws, head-ws or rand-ws; by default the folder's, else attn-ws.", "NAME"] = (
-        None
-    )
+    strategy: Annotated[str | None, "attn-ws, head-ws, rand-ws; by default the folder's, else attn-ws.", "NAME"] = None
     html: Annotated[str | None, "Write a page that shows the fade.", "FILE"] = None
 
     def __post_init__(self) -> None:

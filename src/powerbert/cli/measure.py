@@ -39,7 +39,8 @@ LISTENING = 0.5
 
 def bench(asked: BenchFlags, columns: Columns) -> None:
     """Measure elimination against the best that the machine does without it."""
-    folder, feeds, engines = existing_folder(asked.model), _feeds(asked), _engines(asked)
+    folder, engines = existing_folder(asked.model), _engines(asked)
+    feeds = _listed(asked.feeds, "feed", FEEDS) or (list(FEEDS) if asked.thorough else [])  # none: each engine's own
     texts = _texts(asked, columns)
     threads, why = choose_threads()
     torch.set_num_threads(threads)
@@ -130,11 +131,6 @@ def _runs(engine: str, precision: str) -> bool:
         return True
     note(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
     return False
-
-
-def _feeds(asked: BenchFlags) -> list[str]:
-    """The feeds that were named, or none: then each engine has its own."""
-    return _listed(asked.feeds, "feed", FEEDS) or (list(FEEDS) if asked.thorough else [])
 
 
 def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:

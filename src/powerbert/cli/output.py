@@ -14,6 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.status import Status
 from tqdm import tqdm
 
 from powerbert.errors import PowerBertError, printable
@@ -49,11 +50,9 @@ def note(message: str) -> None:
             _console(stderr=True).print(printable(message), style="dim", soft_wrap=True)
 
 
-@contextmanager
-def working(message: str) -> Iterator[None]:
-    """Show on a terminal that something takes its time."""
-    with _console(stderr=True).status(printable(message)):
-        yield
+def working(message: str) -> Status:
+    """Show on a terminal, within a `with`, that something takes its time."""
+    return _console(stderr=True).status(printable(message))
 
 
 def bar(total: int | None, unit: str) -> tqdm[Any]:

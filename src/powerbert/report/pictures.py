@@ -218,12 +218,8 @@ def _bars(axes: Axes, arms: list[dict[str, Any]], figures: dict[str, Any]) -> No
     for model, colour in COLOURS.items():
         own = {at: float(arm["inputs_per_second"]) for at, arm in enumerate(arms) if arm["model"] == model}
         if own:
-            axes.bar_label(
-                axes.barh(list(own), list(own.values()), color=colour, height=0.72, label=model),
-                [f" {rate:,.0f}" for rate in own.values()],
-                fontsize=8,
-                color=MUTED,
-            )
+            bars = axes.barh(list(own), list(own.values()), color=colour, height=0.72, label=model)
+            axes.bar_label(bars, [f" {rate:,.0f}" for rate in own.values()], fontsize=8, color=MUTED)
     names = [f"{arm['engine']} {arm['precision']}, {arm['feed']}, batch {arm['batch']}" for arm in arms]
     axes.set_yticks(range(len(arms)), names)
     axes.invert_yaxis()
