@@ -5,8 +5,6 @@
 Paper: PoWER-BERT: Accelerating BERT Inference via Progressive Word-vector Elimination
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

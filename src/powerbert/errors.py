@@ -1,7 +1,5 @@
 """The errors a user can cause. Each message is one line: what, got, rule, remedy."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Paper: Comparison to BERT
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

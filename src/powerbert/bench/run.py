@@ -1,7 +1,5 @@
 """Run the arms in turn, describe each of them, and say which figures count."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -4,8 +4,6 @@ The module of a command is imported when it runs, not before: `powerbert COMMAND
 answer at once, and the modules import what they need at their top.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields

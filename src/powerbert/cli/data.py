@@ -1,7 +1,5 @@
 """The data that a command works on, and the model that answers it, from its flags."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ the source distribution of vaderSentiment 3.3.2 (MIT): C.J. Hutto and E. Gilbert
 are those of Pang and Lee, rated by 20 people each.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

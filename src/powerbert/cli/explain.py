@@ -3,8 +3,6 @@
 Paper: Anecdotal Examples
 """
 
-from __future__ import annotations
-
 import sys
 
 from powerbert.cli.flags import ExplainFlags

@@ -1,7 +1,5 @@
 """`powerbert export`: a classifier as a graph that another engine runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ has one home, one meaning and one help text in every command. A group refuses by
 before the command that takes it is loaded. Nothing heavy is imported: help and mistakes are instant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, get_args, get_type_hints

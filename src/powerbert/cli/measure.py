@@ -1,7 +1,5 @@
 """`powerbert bench`, the honest benchmark, and `doctor`: what this machine can run, and what to choose."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterable

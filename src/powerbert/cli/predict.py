@@ -1,7 +1,5 @@
 """`powerbert evaluate` and `predict`: a model's answers to labelled data, to a file of any size, and for GLUE."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The training commands: each reads its data, runs a step, and ends with a summary."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

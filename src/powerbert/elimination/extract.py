@@ -3,8 +3,6 @@
 Paper: Word-vector Extraction
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -8,8 +8,6 @@ fp32 and a tie goes to the lowest index: by a stable sort, or in a graph by a co
 because no two runtimes sort ties alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -7,8 +7,6 @@ relative ranks, so that one set serves inputs of any length. The gradient flows 
 word-vectors and r only: sorted positions are integers. CLS has sorted position 0 and degree 1.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

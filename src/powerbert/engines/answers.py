@@ -1,7 +1,5 @@
 """The one way from texts through an engine to logits, in the order of the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar

@@ -5,8 +5,6 @@ calibration runs then tell which engine is the fastest, and from which length on
 the full model: scoring and selecting cost a little for every encoder, which a few words do not earn back.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import math

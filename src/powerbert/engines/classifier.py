@@ -4,8 +4,6 @@ Unlike that one it runs in any engine, it sorts the texts it is given into batch
 around the forward pass of a single text it does next to nothing but tokenise.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an engine is: a saved folder that answers padded batches."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engines that run an exported graph: ONNX Runtime and OpenVINO."""
 
-from __future__ import annotations
-
 import os
 from abc import abstractmethod
 from collections.abc import Iterator

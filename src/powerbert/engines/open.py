@@ -1,7 +1,5 @@
 """Open a folder with an engine."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

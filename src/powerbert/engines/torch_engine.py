@@ -1,7 +1,5 @@
 """The torch engine: the model itself, on packed weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Self
 

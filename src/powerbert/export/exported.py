@@ -1,7 +1,5 @@
 """What an exported folder says of itself: its entry `export` in `powerbert.json` names the engine that runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

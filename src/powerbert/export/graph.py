@@ -5,8 +5,6 @@ own real length by whole-number arithmetic, the width of the batch behind each e
 where padding stands. It agrees with eager torch at every length, also at those never traced.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Iterator

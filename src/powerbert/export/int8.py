@@ -1,7 +1,5 @@
 """Post-training quantisation to int8."""
 
-from __future__ import annotations
-
 import logging
 import os
 from contextlib import redirect_stdout

@@ -3,8 +3,6 @@
 The folder is written whole or not at all, and `powerbert.json` holds a sha256 of every file, as in a saved one.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Sequence

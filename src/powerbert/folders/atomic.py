@@ -4,8 +4,6 @@ Whoever looks, and whenever the process is killed, finds what was there before o
 run holds a folder.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

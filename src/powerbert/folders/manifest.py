@@ -4,8 +4,6 @@ Without it a folder is a plain one of transformers. Either way it is known which
 only those are ever replaced.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

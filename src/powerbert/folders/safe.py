@@ -5,8 +5,6 @@ files, an empty model on the meta device that must agree with them in names and 
 weights. What is refused is refused before memory for weights is taken; no step goes online.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import re

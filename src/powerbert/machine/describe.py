@@ -4,8 +4,6 @@ OpenMP threads spin while they wait for one another. Beside a process that is bu
 took 2.4 s for a training step that one alone did in 1.3 s: a core that is shared is worse than none.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import platform

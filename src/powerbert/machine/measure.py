@@ -1,7 +1,5 @@
 """Time several arms in turn, so that a machine that slows down for a while slows all of them; and the peak."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

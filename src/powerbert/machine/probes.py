@@ -7,8 +7,6 @@ The layer is that of a BERT-base (768 to 3,072) on 256 word-vectors, on one core
 at work on the machine change little about it.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

@@ -4,8 +4,6 @@ Some machines promise instructions that they do not have, and a process that bel
 found is remembered in this process, and in the user's cache folder for the next one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

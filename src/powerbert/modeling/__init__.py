@@ -3,8 +3,6 @@
 Adapters call modules of the host's model, so its version matters: an untested one is used, and named.
 """
 
-from __future__ import annotations
-
 import logging
 from importlib.metadata import version
 

@@ -3,8 +3,6 @@
 Paper: Our Objective and Approach
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

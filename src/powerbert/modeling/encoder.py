@@ -9,8 +9,6 @@ nor normalised; the last encoder asks with CLS alone if the head reads nothing e
 eliminates nothing runs the fused kernel and scores nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -7,8 +7,6 @@ Probabilities are computed for a few inputs at a time, which costs half of what 
 (docs/results/shapes.md).
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence

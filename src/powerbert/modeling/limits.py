@@ -1,7 +1,5 @@
 """What a model can read, and whether an engine can run it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

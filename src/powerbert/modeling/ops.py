@@ -6,8 +6,6 @@ Eager code reads numbers off its tensors: a plan is exact, kernels are chosen by
 batch and length stay free: it may pad more, never select otherwise. No other module asks which of the two runs.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ elimination leaves (docs/results/notes/scheme.md).
 The answers agree to fp32 rounding. The price is a second copy of the linear weights.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

@@ -3,8 +3,6 @@
 Paper: Soft-extract Layer
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ carries and holds a sha256 of every other file. A plain `from_pretrained` of it 
 model, without elimination.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict

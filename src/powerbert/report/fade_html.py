@@ -7,8 +7,6 @@ The text comes from strangers. Every string of it is escaped, and the page's own
 script but the one written here, known by its hash.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Callable

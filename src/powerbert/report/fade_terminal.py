@@ -3,8 +3,6 @@
 Paper: Anecdotal Examples
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len

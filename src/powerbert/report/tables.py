@@ -1,7 +1,5 @@
 """What a command found, as tables for a terminal, none wider than 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

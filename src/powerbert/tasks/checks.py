@@ -1,7 +1,5 @@
 """What is looked at before training: each split as a whole and against the training data."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping

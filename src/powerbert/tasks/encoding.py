@@ -3,8 +3,6 @@
 Paper: Maximum Input Sequence Length
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

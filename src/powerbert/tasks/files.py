@@ -3,8 +3,6 @@
 By the standard library: pyarrow counts rows, not lines, and reads some broken rows silently (`docs/dependencies.md`).
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -6,8 +6,6 @@ score one per call and take several times as long (`docs/dependencies.md`).
 Paper: Hyper-parameters and Evaluation
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 

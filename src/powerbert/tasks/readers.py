@@ -3,8 +3,6 @@
 Paper: Datasets
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -4,8 +4,6 @@ Paper: Datasets
 Paper: Hyper-parameters and Evaluation
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 GLUE's download, aclImdb, RACE and the MSR paraphrase corpus (MRPC) are found by the names they come with.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Logits to scores to the names of labels, as transformers' text-classification pipeline decides it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import exp
 from typing import Any

@@ -4,8 +4,6 @@ A batch costs its rows times its longest input, PAD included. Sorted by real len
 word-vectors then bounds the time and memory of a batch, whatever the lengths are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Text to word pieces, safely: text is cut before it is tokenised and cannot spell special tokens."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple

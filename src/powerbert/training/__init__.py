@@ -9,8 +9,6 @@
 A step says what it does, and how long it will take, through the logger "powerbert.training".
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

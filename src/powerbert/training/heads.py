@@ -1,7 +1,5 @@
 """A model for a task: its own head where it has one, else a new one on the pretrained encoder."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ with its weights. They belong to encoder j, never to its module, because ALBERT 
 all encoders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A step begins with `begin`, which holds its output for one process and knows whe
 the run that it yields trains and writes. Checkpoints and logs lie in OUTPUT.partial until all is done.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

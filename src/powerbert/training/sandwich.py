@@ -4,8 +4,6 @@ Each step trains the full model on the labels, and the smallest and a random con
 model's own answers (the sandwich rule). Afterwards accuracy is reported for a set of shapes and budgets.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Paper: Training PoWER-BERT
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from functools import partial

@@ -4,8 +4,6 @@ It does not learn and has no dropout, so its answers never change. Asked in ever
 third of a full training; asked once, before re-training, step 3 costs what the retained work costs.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from pathlib import Path

@@ -6,8 +6,6 @@ so that a resumed run sees the same batches; the loss is a mean over the batch p
 signal saves and stops. All that is private to Trainer and used by us is in this file.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """One adapter per family of models, and which adapter serves which model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import PreTrainedModel

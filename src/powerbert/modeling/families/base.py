@@ -7,8 +7,6 @@ value projections, the output of self-attention, the feed-forward network. It ca
 modules, so weights, dropout, LoRA layers and quantised layers stay where they are.
 """
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Paper: Accelerating ALBERT
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

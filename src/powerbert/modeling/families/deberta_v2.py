@@ -1,7 +1,5 @@
 """DeBERTa-v2 and v3: disentangled attention over relative positions, an optional convolution."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

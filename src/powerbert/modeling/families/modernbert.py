@@ -1,7 +1,5 @@
 """ModernBERT: pre-norm encoders, rotary positions, local attention in most encoders."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
