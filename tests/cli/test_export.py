@@ -109,7 +109,7 @@ def test_auto_writes_for_the_fastest_engine_and_says_why(folder, tmp_path, trace
         seen.extend(arms)
         cost = {"onnx": 1.0, "openvino": 2.0, "fp32": 2.0, "int8": 1.0, "bf16": 4.0}
         times = {name: cost[name.split()[0]] * cost[name.split()[1]] for name in arms}
-        return tuple(auto.ArmTiming(name, False, 1, 8, times[name]) for name in arms)
+        return {(name, False, 1, 8): times[name] for name in arms}
 
     monkeypatch.setattr(auto, "calibrate", paced)
     monkeypatch.setattr(auto, "AGREEMENT", 0.0)  # tiny models change labels in int8

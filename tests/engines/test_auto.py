@@ -14,17 +14,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines.auto import (
-    PAYS,
-    Arms,
-    ArmTiming,
-    AutoEngine,
-    Choice,
-    calibrate,
-    choose,
-    shapes,
-    without_elimination,
-)
+from powerbert.engines.auto import PAYS, Arms, AutoEngine, Choice, calibrate, choose, shapes, without_elimination
 from powerbert.engines.classifier import Classifier
 from powerbert.engines.engine import Answer, Engine
 from powerbert.engines.torch_engine import TorchEngine
@@ -146,8 +136,8 @@ def test_calibration_takes_turns_and_ends():
     timings = calibrate(arms, clock=clock)
     assert len(timings) == 4 * len(shapes(512))
     times = {"torch": 1.0, "onnx": 0.001}
-    for timing in timings:
-        assert timing.seconds == pytest.approx(times[timing.engine] / (2 if timing.eliminated else 1))
+    for (engine, eliminated, _, _), seconds in timings.items():
+        assert seconds == pytest.approx(times[engine] / (2 if eliminated else 1))
     # One round more than counts; a quick call is timed twice in each.
     assert len(arms["torch"].full.calls) == 3 * len(shapes(512))
     assert len(arms["onnx"].full.calls) == 6 * len(shapes(512))
@@ -159,31 +149,28 @@ BATCHES = [(1, 8), (8, 8), (1, 32), (4, 32), (1, 128)]
 ENGINES = ("torch", "onnx", "openvino")
 ARMS = [(engine, eliminated, *batch) for engine in ENGINES for batch in BATCHES for eliminated in (False, True)]
 TABLES = st.lists(st.integers(1, 10_000), min_size=len(ARMS), max_size=len(ARMS)).map(
-    lambda milliseconds: [ArmTiming(*arm, ms / 1000) for arm, ms in zip(ARMS, milliseconds, strict=True)]
+    lambda milliseconds: {arm: ms / 1000 for arm, ms in zip(ARMS, milliseconds, strict=True)}
 )
 
 
 @given(TABLES)
 def test_from_the_crossover_on_elimination_pays_everywhere_and_just_below_it_does_not(timings):
     choice = choose(timings)
-    seconds = {timing[:4]: timing.seconds for timing in timings}
 
     def share(rows, length):
-        return seconds[choice.engine, True, rows, length] / seconds[choice.engine, False, rows, length]
+        return timings[choice.engine, True, rows, length] / timings[choice.engine, False, rows, length]
 
     pays = {length: all(share(r, n) < PAYS for r, n in BATCHES if n == length) for _, length in BATCHES}
     used = [length for length in pays if choice.crossover is not None and length >= choice.crossover]
     assert all(pays[length] for length in used)
     unused = [length for length in pays if length not in used]
     assert not unused or not pays[max(unused)]
-    assert choice.timings == tuple(timings)
+    assert choice.timings == timings
 
 
 @given(TABLES, st.sampled_from(ENGINES))
 def test_an_engine_that_is_slower_in_every_arm_is_never_chosen(timings, name):
-    slower = [
-        timing._replace(seconds=100_000 * timing.seconds) if timing.engine == name else timing for timing in timings
-    ]
+    slower = {arm: seconds * (100_000 if arm[0] == name else 1) for arm, seconds in timings.items()}
     assert choose(slower).engine != name
 
 
@@ -202,7 +189,7 @@ def arms():
 
 @pytest.mark.parametrize("crossover", [None, 1, 6, 40])
 def test_the_length_of_each_text_alone_decides_which_arm_answers_it(arms, crossover):
-    engine = AutoEngine(arms, Choice("torch", crossover, ()))
+    engine = AutoEngine(arms, Choice("torch", crossover, {}))
     classify = Classifier(engine)
     together = classify(TEXTS, top_k=None)
     for text, answer in zip(TEXTS, together, strict=True):
@@ -218,7 +205,7 @@ def test_the_length_of_each_text_alone_decides_which_arm_answers_it(arms, crosso
 
 
 def test_a_short_text_gets_the_full_models_own_answer(arms):
-    engine = AutoEngine(arms, Choice("torch", 10, ()))
+    engine = AutoEngine(arms, Choice("torch", 10, {}))
     model, batch = tiny("bert"), batch_of([4, 9])
     with torch.no_grad():
         expected = model(**batch).logits.numpy()
@@ -227,7 +214,7 @@ def test_a_short_text_gets_the_full_models_own_answer(arms):
 
 
 def test_retained_words_come_from_the_arm_that_answered(arms):
-    engine = AutoEngine(arms, Choice("torch", 10, ()))
+    engine = AutoEngine(arms, Choice("torch", 10, {}))
     batch = batch_of([4, 20, 9, 12])
     retained = engine.run(batch, retained=True).retained
     expected = arms.eliminated.run(batch, retained=True).retained
@@ -239,7 +226,7 @@ def test_retained_words_come_from_the_arm_that_answered(arms):
 def test_counts_of_n_words_cut_text_to_n_whichever_arm_answers():
     model = powerbert.apply(tiny("bert"), RetentionConfiguration.absolute((8, 4, 2, 1), 16))
     for crossover in (None, 8):
-        assert AutoEngine(arms_of(model), Choice("torch", crossover, ())).limits.longest == 16
+        assert AutoEngine(arms_of(model), Choice("torch", crossover, {})).limits.longest == 16
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -51,7 +50,11 @@ AGREEMENT = 0.99
 PAYS = 0.95
 """Elimination must stay under this share of the full model's time; what is nearer is noise."""
 
+Timings = dict[tuple[str, bool, int, int], float]
+"""Engine, whether it eliminates, rows and length of a batch -> seconds of the fastest round: a disturbance adds."""
+
 logger = logging.getLogger(__name__)
+_home = partial(TemporaryDirectory, prefix="powerbert-", ignore_cleanup_errors=True)
 
 
 class Arms(NamedTuple):
@@ -61,16 +64,6 @@ class Arms(NamedTuple):
     eliminated: Engine | None = None  # None if the model eliminates nothing
 
 
-class ArmTiming(NamedTuple):
-    """How long one arm took for a batch, in the fastest of its rounds: a disturbance only ever adds."""
-
-    engine: str
-    eliminated: bool
-    rows: int
-    length: int
-    seconds: float
-
-
 @dataclass(frozen=True)
 class Choice:
     """The arms that answer, and the timings that say why."""
@@ -78,7 +71,7 @@ class Choice:
     engine: str
     crossover: int | None
     """Inputs of so many word-vectors and more are answered with elimination; None: it never pays."""
-    timings: tuple[ArmTiming, ...] = field(repr=False)
+    timings: Timings = field(repr=False, hash=False)
 
 
 class AutoEngine(Engine):
@@ -129,10 +122,10 @@ def open_auto(folder: Path, precision: str | None = None) -> Engine:
     manifest = read_manifest(folder)
     if manifest.export is not None:
         return open_engine(folder, None, precision, manifest=manifest)
-    if precision not in (None, *AutoEngine.precisions):
-        remedy = "export the model in this precision, and open what was exported"
-        raise PowerBertError("engine auto compares engines in fp32", got=precision, remedy=remedy)
-    return AutoEngine.load(folder, precision, None, manifest)
+    if precision in (None, *AutoEngine.precisions):
+        return AutoEngine.load(folder, precision, None, manifest)
+    remedy = "export the model in this precision, and open what was exported"
+    raise PowerBertError("engine auto compares engines in fp32", got=precision, remedy=remedy)
 
 
 def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | None = None) -> dict[str, Arms]:
@@ -163,10 +156,6 @@ def without_elimination(model: Any) -> Any:
     leaves = (module for module in model.modules() if next(module.children(), None) is None)
     shared = {id(part): part for part in (*leaves, *model.parameters(), *model.buffers())}
     return remove(copy.deepcopy(model, shared))
-
-
-def _home() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True)
 
 
 @contextmanager
@@ -212,58 +201,47 @@ def choose_target(
             remedy = 'pip install "powerbert[onnx,openvino]", or see powerbert doctor'
             raise PowerBertError("no engine runs this model here", got=precision, remedy=remedy)
         timings = calibrate(arms)
-    spent = {name: 1e3 * sum(timing.seconds for timing in timings if timing.engine == name) for name in arms}
     chosen = choose(timings).engine
-    why = ", ".join(f"{name} {spent[name]:,.0f} ms" for name in sorted(spent, key=lambda name: spent[name]))
+    spent = sorted((1e3 * sum(timings[key] for key in timings if key[0] == name), name) for name in arms)
+    why = ", ".join(f"{name} {milliseconds:,.0f} ms" for milliseconds, name in spent)
     to, _, each = chosen.partition(" ")
     return to, each, f"{chosen} is the fastest here, for the same batches: {why}"
 
 
-def calibrate(arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.perf_counter) -> tuple[ArmTiming, ...]:
+def calibrate(arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.perf_counter) -> Timings:
     """Time every arm with the same batches, in turn, so that a busy machine slows all of them alike."""
-    engines = {
-        (name, eliminated): arm for name, both in arms.items() for eliminated, arm in enumerate(both) if arm is not None
-    }
+    engines = {(name, arm is both.eliminated): arm for name, both in arms.items() for arm in both if arm is not None}
     limits = min((arm.limits for arm in engines.values()), key=lambda limits: limits.longest)
-    timings = []
+    timings: Timings = {}
     for rows, length in shapes(limits.longest):
         batch = _batch(limits, rows, length)
-        runs = {key: partial(engine.run, batch) for key, engine in engines.items()}
-        for (name, eliminated), found in interleave(runs, CALIBRATION_ROUNDS, clock=clock).items():
-            timings.append(ArmTiming(name, bool(eliminated), rows, length, min(found.wall)))
-    return tuple(timings)
+        runs = {(*key, rows, length): partial(engine.run, batch) for key, engine in engines.items()}
+        found = interleave(runs, CALIBRATION_ROUNDS, clock=clock)
+        timings |= {key: min(timing.wall) for key, timing in found.items()}
+    return timings
 
 
 def shapes(longest: int) -> list[tuple[int, int]]:
     """Rows and length of the calibration batches: one input, and a small batch, of each length."""
     lengths = [length for length in CALIBRATED if length < longest] + [min(longest, CALIBRATED[-1])]
-    return [
-        (rows, length)
-        for length in dict.fromkeys(lengths)
-        for rows in sorted({1, max(1, min(SMALL_BATCH, MOST_WORDS // length))})
-    ]
+    small = {length: max(1, min(SMALL_BATCH, MOST_WORDS // length)) for length in lengths}
+    return [(rows, length) for length in small for rows in sorted({1, small[length]})]
 
 
-def choose(timings: Sequence[ArmTiming]) -> Choice:
+def choose(timings: Timings) -> Choice:
     """The engine with the least time, relative to the best at each batch and summed up; and its crossover."""
-    table = {timing[:4]: timing.seconds for timing in timings}
-    batches = list(dict.fromkeys((timing.rows, timing.length) for timing in timings))
+    batches = list(dict.fromkeys((rows, length) for _, _, rows, length in timings))
     crossovers, spent = {}, {}
-    for engine in dict.fromkeys(timing.engine for timing in timings):
-
-        def pays(length: int, engine: str = engine) -> bool:
-            return all(
-                table.get((engine, True, rows, length), math.inf) < PAYS * table[engine, False, rows, length]
-                for rows, other in batches
-                if other == length
-            )
-
-        longest_first = sorted({length for _, length in batches}, reverse=True)
-        crossovers[engine] = found = min(takewhile(pays, longest_first), default=None)
-        spent[engine] = [table[engine, n >= (found or math.inf), rows, n] for rows, n in batches]
+    for engine in dict.fromkeys(name for name, *_ in timings):
+        full = {batch: timings[engine, False, *batch] for batch in batches}
+        less = {batch: timings.get((engine, True, *batch), math.inf) for batch in batches}
+        loses = [length for rows, length in batches if less[rows, length] >= PAYS * full[rows, length]]
+        crossover = min((length for _, length in batches if length > max(loses, default=0)), default=None)
+        crossovers[engine] = crossover
+        spent[engine] = [(less if batch[1] >= (crossover or math.inf) else full)[batch] for batch in batches]
     best = [min(column) for column in zip(*spent.values(), strict=True)]
     engine = min(spent, key=lambda name: sum(a / b for a, b in zip(spent[name], best, strict=True)))
-    return Choice(engine, crossovers[engine], tuple(timings))
+    return Choice(engine, crossovers[engine], timings)
 
 
 def _batch(limits: Limits, rows: int, length: int) -> dict[str, Integers]:

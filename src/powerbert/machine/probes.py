@@ -31,10 +31,12 @@ Product = Callable[[], Any]
 
 def show_speed(engine: str, precision: str) -> None:
     """Print GFLOP/s per core of the precision, and of fp32 in the same engine measured in turn, as JSON."""
-    _leave_no_core()
+    with suppress(ImportError, OSError, ValueError):  # dying is in order here: no image of it on the user's disk
+        resource: Any = import_module("resource")
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     rows, weights = numbers()
-    base = TRAINED if (engine, precision) == TRAINING else PRODUCTS[engine, "fp32"]
-    products = {"fp32": base(rows, weights), precision: PRODUCTS[engine, precision](rows, weights)}
+    build = PRODUCTS[engine, precision]
+    products = {name: build(name, rows, weights) for name in dict.fromkeys(("fp32", precision))}
     _check(products[precision](), rows @ weights, WRONG[precision])
     seconds: dict[str, list[float]] = {name: [] for name in products}
     for round in range(ROUNDS + 2):
@@ -43,7 +45,7 @@ def show_speed(engine: str, precision: str) -> None:
             product()
             if round >= 2:  # the first calls pack weights
                 seconds[name].append(time.process_time() - start)
-    flop = 2 * ROWS * HIDDEN * INTERMEDIATE * (3 if (engine, precision) == TRAINING else 1)
+    flop = 2 * ROWS * HIDDEN * INTERMEDIATE * (3 if build is _trained else 1)  # the way back has two products
     rates = {name: flop / statistics.median(found) / 1e9 for name, found in seconds.items()}
     print(json.dumps({"gflops": rates[precision], "fp32_gflops": rates["fp32"]}))  # noqa: T201
 
@@ -55,8 +57,8 @@ def numbers() -> tuple[Floats, Floats]:
     return rows.astype(np.float32), weights.astype(np.float32)
 
 
-def _torch_fp32(rows: Floats, weights: Floats) -> Product:
-    """On packed weights, as the engine runs it."""
+def _torch(_: str, rows: Floats, weights: Floats) -> Product:
+    """fp32 on packed weights, as the engine runs it."""
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -67,83 +69,62 @@ def _torch_fp32(rows: Floats, weights: Floats) -> Product:
     return lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], "")
 
 
-def _trained(precision: str) -> Callable[[Floats, Floats], Product]:
-    """The layer there and back: the way back has two products of its own."""
+def _trained(precision: str, rows: Floats, weights: Floats) -> Product:
+    """The layer there and back."""
+    torch: Any = import_module("torch")
+    torch.set_num_threads(1)
+    left, right = (torch.from_numpy(each).requires_grad_() for each in (rows, weights.T.copy()))
 
-    def build(rows: Floats, weights: Floats) -> Product:
-        torch: Any = import_module("torch")
-        torch.set_num_threads(1)
-        left = torch.from_numpy(rows).requires_grad_()
-        right = torch.from_numpy(weights.T.copy()).requires_grad_()
+    def step() -> Any:
+        left.grad = right.grad = None
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            out = torch.nn.functional.linear(left, right)
+            out.float().sum().backward()
+        return out.detach()
 
-        def step() -> Any:
-            left.grad = right.grad = None
-            with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-                out = torch.nn.functional.linear(left, right)
-                out.float().sum().backward()
-            return out.detach()
-
-        return step
-
-    return build
+    return step
 
 
-def _onnx_fp32(rows: Floats, weights: Floats) -> Product:
-    return _onnx([("MatMul", "", ["rows", "weights"], "out")], {"weights": weights}, rows)
-
-
-def _onnx_int8(rows: Floats, weights: Floats) -> Product:
-    """By the operators, and with the scales, that an export in int8 has."""
-    signs = np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
-    scale = np.add.reduceat(signs, range(0, HIDDEN, 2), axis=1).max(axis=(0, 1)) / 127
-    constants = {
-        "step": np.float32(np.abs(rows).max() / 127),
-        "middle": np.uint8(128),
-        "weights": np.rint(weights / scale).astype(np.int8),
-        "scale": scale,
-    }
-    quantise = ("QuantizeLinear", "", ["rows", "step", "middle"], "integers")
-    given = ["integers", "weights", "step", "scale", "middle"]
-    return _onnx([quantise, ("MatMulIntegerToFloat", "com.microsoft", given, "out")], constants, rows)
-
-
-def _onnx(nodes: list[tuple[str, str, list[str], str]], constants: dict[str, Any], rows: Floats) -> Product:
-    """Nodes are an operator, its domain, its inputs and its output."""
+def _onnx(precision: str, rows: Floats, weights: Floats) -> Product:
+    """In int8 by the operators, and with the scales, that an export has."""
     onnx: Any = import_module("onnx")
+    onnxruntime: Any = import_module("onnxruntime")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node(name, given, [out], domain=domain) for name, domain, given, out in nodes],
-        "layer",
-        [helper.make_tensor_value_info("rows", kind, [None, HIDDEN])],
-        [helper.make_tensor_value_info("out", kind, [None, INTERMEDIATE])],
-        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
+    nodes, constants = [helper.make_node("MatMul", ["rows", "weights"], ["out"])], dict[str, Any](weights=weights)
+    if precision == "int8":
+        signs = np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
+        scale = np.add.reduceat(signs, range(0, HIDDEN, 2), axis=1).max(axis=(0, 1)) / 127
+        constants = {"step": np.float32(np.abs(rows).max() / 127), "middle": np.uint8(128), "scale": scale}
+        constants["weights"] = np.rint(weights / scale).astype(np.int8)
+        given = ["integers", "weights", "step", "scale", "middle"]
+        nodes = [helper.make_node("QuantizeLinear", ["rows", "step", "middle"], ["integers"])]
+        nodes += [helper.make_node("MatMulIntegerToFloat", given, ["out"], domain="com.microsoft")]
+    layer = [helper.make_tensor_value_info("rows", kind, [None, HIDDEN])]
+    layer += [helper.make_tensor_value_info("out", kind, [None, INTERMEDIATE])]
+    held = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "layer", layer[:1], layer[1:], held)
     # Versions that every runtime of the last years reads, whatever this onnx writes by itself.
     versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8).SerializeToString()
-    onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(["out"], {"rows": rows})[0]
 
 
-def _openvino(precision: str) -> Callable[[Floats, Floats], Product]:
-    def build(rows: Floats, weights: Floats) -> Product:
-        openvino: Any = import_module("openvino")
-        ops: Any = import_module("openvino.opset13")
-        given = ops.parameter([-1, HIDDEN], np.float32, name="rows")
-        left, right = given, ops.constant(weights)
-        if precision == "int8":
-            left = _quantised(ops, left, rows, 256)
-            right = _quantised(ops, right, 2 * weights, 255)  # 7 of the 8 bits, as exports have them
-        model = openvino.Model([ops.matmul(left, right, False, False)], [given], "layer")
-        hint = "bf16" if precision == "bf16" else "f32"
-        options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": "1"}
-        request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
-        return lambda: request.infer({0: rows})[0]
-
-    return build
+def _openvino(precision: str, rows: Floats, weights: Floats) -> Product:
+    openvino: Any = import_module("openvino")
+    ops: Any = import_module("openvino.opset13")
+    given = ops.parameter([-1, HIDDEN], np.float32, name="rows")
+    left, right = given, ops.constant(weights)
+    if precision == "int8":
+        left = _quantised(ops, left, rows, 256)
+        right = _quantised(ops, right, 2 * weights, 255)  # 7 of the 8 bits, as exports have them
+    model = openvino.Model([ops.matmul(left, right, False, False)], [given], "layer")
+    hint = "bf16" if precision == "bf16" else "f32"
+    options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": "1"}
+    request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+    return lambda: request.infer({0: rows})[0]
 
 
 def _quantised(ops: Any, values: Any, of: Floats, levels: int) -> Any:
@@ -155,15 +136,11 @@ def _quantised(ops: Any, values: Any, of: Floats, levels: int) -> Any:
 
 TRAINING = ("torch", "bf16")
 """What only training uses; the torch engine answers in fp32."""
-TRAINED = _trained("fp32")
-PRODUCTS: dict[tuple[str, str], Callable[[Floats, Floats], Product]] = {
-    ("torch", "fp32"): _torch_fp32,
-    TRAINING: _trained("bf16"),
-    ("onnx", "fp32"): _onnx_fp32,
-    ("onnx", "int8"): _onnx_int8,
-    ("openvino", "fp32"): _openvino("fp32"),
-    ("openvino", "int8"): _openvino("int8"),
-    ("openvino", "bf16"): _openvino("bf16"),
+PRODUCTS: dict[tuple[str, str], Callable[[str, Floats, Floats], Product]] = {
+    ("torch", "fp32"): _torch,
+    TRAINING: _trained,
+    **dict.fromkeys((("onnx", "fp32"), ("onnx", "int8")), _onnx),
+    **dict.fromkeys((("openvino", "fp32"), ("openvino", "int8"), ("openvino", "bf16")), _openvino),
 }
 
 
@@ -172,14 +149,6 @@ def _check(found: Any, expected: Floats, limit: float) -> None:
     error = float(np.linalg.norm(numbers - expected) / np.linalg.norm(expected))
     if not error < limit:  # NaN is not
         sys.exit(f"the numbers are wrong: relative error {error:.2g}, at most {limit:g}")
-
-
-def _leave_no_core() -> None:
-    """Dying is in order here: leave no image of it on the user's disk."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":

@@ -161,9 +161,7 @@ def barrier(verdict: Verdict, hold: Callable[[str], bool] | None = None) -> str 
 
 def slowness(verdict: Verdict) -> str | None:
     """That fp32 would be faster, in a few words; None if it would not."""
-    if not verdict.is_slower:
-        return None
-    return f"is slower than fp32 on this machine ({verdict.ratio:.2f} times as fast)"
+    return f"is slower than fp32 on this machine ({verdict.ratio:.2f} times as fast)" if verdict.is_slower else None
 
 
 def training_precision(asked: str) -> tuple[str, str | None]:
@@ -178,8 +176,8 @@ def training_precision(asked: str) -> tuple[str, str | None]:
 
 def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdict | None:
     """The fastest that an engine can answer with, of one precision or of any; None if nothing runs."""
-    able = [each for each in verdicts if each.runs and (each.engine, each.precision) != TRAINING]
-    able = [each for each in able if precision in (None, each.precision)]
+    able = (each for each in verdicts if each.runs and precision in (None, each.precision))
+    able = (each for each in able if (each.engine, each.precision) != TRAINING)
     return max(able, key=lambda each: each.gflops or 0, default=None)
 
 
@@ -247,23 +245,19 @@ def _read_cache() -> dict[str, dict[str, Any]]:
     """Digests to verdicts by name; a file that is none is as good as no file."""
     try:
         stored = json.loads(_cache_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return {key: dict(verdicts) for key, verdicts in stored.items()}
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
         return {}
-    if not isinstance(stored, dict):
-        return {}
-    return {key: verdicts for key, verdicts in stored.items() if isinstance(verdicts, dict)}
 
 
-_SHAPES = [(WORKS, False, None), *((CAPPED, False, cap) for cap in CAPS), (CRASHES, True, None)]
+_SHAPES = [(WORKS, float, None), *((CAPPED, float, cap) for cap in CAPS), (CRASHES, type(None), None)]
 
 
 def _from_json(engine: str, precision: str, stored: Any) -> Verdict | None:
     """A verdict as `remember` writes it, or None: the file may be anybody's, and a cap goes a long way."""
-    match stored:
-        case {"state": str(state), "gflops": float() | None as gflops, "cap": cap, "detail": str(detail)} if (
-            state,
-            gflops is None,
-            cap,
-        ) in _SHAPES and isinstance(stored.get("ratio", ...), float | None):
-            return Verdict(engine, precision, state, gflops, stored["ratio"], cap, detail)
-    return None
+    try:
+        found = Verdict(**{**stored, "engine": engine, "precision": precision})
+    except TypeError:  # no dict, or other fields
+        return None
+    sound = (found.state, type(found.gflops), found.cap) in _SHAPES and isinstance(found.ratio, float | None)
+    return found if sound and isinstance(found.detail, str) else None
