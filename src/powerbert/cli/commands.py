@@ -18,8 +18,7 @@ from powerbert.cli.output import check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
-"""Packages of the extra `train`: a command may miss them."""
+EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")  # of the extra `train`: a command may miss them
 
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {}
