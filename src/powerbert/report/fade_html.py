@@ -22,6 +22,7 @@ from powerbert.report.words import Word, chosen, processed, readable, sentence, 
 LARGE_TYPE = 60  # a sentence of so many word-vectors is set large
 NAMED = 4  # so many survivors are named beside their number
 TALL = 60  # a grid of more rows scrolls within its own frame
+INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})  # JSON that cannot end its script element
 HOME = files("powerbert.report")
 PAGE = Template((HOME / "fade.html").read_text("utf-8"))
 STYLE, SCRIPT = ((HOME / name).read_text("utf-8") for name in ("fade.css", "fade.js"))
@@ -42,7 +43,7 @@ def fade_page(trace: Trace, title: str) -> str:
         title=escape(visible(title)),
         style=STYLE,
         script=SCRIPT,
-        data=_data(trace),
+        data=json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False).translate(INERT),
         size="large" if large else "small",
         figures_above="" if large else figures,  # a long text would hide the figures
         figures_below=figures if large else "",
@@ -59,12 +60,6 @@ def fade_page(trace: Trace, title: str) -> str:
         configuration=escape(str(trace.retention)).replace(",", ", "),
         kind="fractions of the input" if trace.retention.is_relative else "word-vectors per encoder",
     )
-
-
-def _data(trace: Trace) -> str:
-    """Write the trace as JSON that cannot end its script element: no < > & is left in it."""
-    text = json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _figures(trace: Trace, words: tuple[Word, ...]) -> str:

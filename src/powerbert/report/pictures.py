@@ -143,7 +143,6 @@ def _draw_head(axes: Axes, rows: float, mesh: QuadMesh, retention: RetentionConf
     strip.text(1.05, 0, "1 retained", color=MUTED, transform=strip.transAxes)
     corner, close = (1, 1 + (ABOVE - 0.03) / rows), {"borderpad": 0, "borderaxespad": 0, "frameon": False}
     axes.legend(loc="lower right", bbox_to_anchor=corner, handlelength=2.6, labelcolor=MUTED, **close)
-
     part = sum(retention.fractions) / len(retention)
     summary = f"Retention parameters r; over all encoders {_percent(part)} of the word-vectors are retained"
     _above(axes, rows, TOP - 0.64, summary, color=MUTED)

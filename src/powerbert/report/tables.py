@@ -57,10 +57,9 @@ def retention_table(retention: RetentionConfiguration) -> Table:
 
     Consecutive encoders that retain the same share one row.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=SHADED_CELLS)
-    table.add_column("encoder", justify="right", no_wrap=True)
-    table.add_column("retains", justify="right", no_wrap=True)
-    table.add_column("of the input's own length" if retention.is_relative else f"of N={retention.max_length}")
+    whole = "of the input's own length" if retention.is_relative else f"of N={retention.max_length}"
+    style: Any = {"padding": (0, 1), "pad_edge": False, "header_style": SHADED_CELLS}
+    table = plain_table("", [], ["encoder", "retains"], [whole], **style)
     for name, (value, share) in runs(zip(retention.values, retention.fractions, strict=True)):
         table.add_row(name, f"{100 * share:.2f} %" if retention.is_relative else f"{value}", ShareBar(share))
     return table
@@ -192,8 +191,8 @@ def _word(verdict: Verdict) -> str:
 def choice_lines(figures: dict[str, Any]) -> list[str]:
     """What to choose, one line each."""
     said = {"fastest": "fastest", "same_answers": "fastest with the answers of fp32"}
-    found = {said[name]: choice for name, choice in figures["recommended"].items() if choice is not None}
-    lines = [f"{name}: {choice['engine']} {choice['precision']}" for name, choice in found.items()]
+    choices = {said[name]: choice for name, choice in figures["recommended"].items() if choice is not None}
+    lines = [f"{name}: {choice['engine']} {choice['precision']}" for name, choice in choices.items()]
     also = "for training in bf16; engines that need it are opened with it anyway"
     lines += [f"set {variable}={value} {also}" for variable, value in figures["environment"].items()]
     return [*lines, "powerbert bench measures your own model and texts"]
