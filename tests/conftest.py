@@ -17,7 +17,9 @@ from hypothesis import settings
 settings.register_profile("powerbert", deadline=None, max_examples=60)
 settings.load_profile("powerbert")
 
-torch.set_num_threads(1)  # tiny models; a spinning second thread only slows a busy machine
+# Tiny models; a spinning second thread only slows a busy machine, here and in the processes that tests start.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 pytest_plugins = ["graphs"]
 

@@ -10,7 +10,7 @@ import torch
 from runs import pretrained, small_data
 
 from powerbert.errors import PowerBertError
-from powerbert.machine import verdicts
+from powerbert.machine import describe, verdicts
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CRASHES, WORKS, Verdict, probe
 from powerbert.modeling.storage import load
@@ -65,6 +65,28 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(folder, tmp_path, mon
         assert read_run(tmp_path / "one.partial")["precision"] == expected
 
 
+@pytest.mark.parametrize(("busy", "expected"), [((0, 1), 2), ((1, 0), 1)])
+def test_a_run_takes_the_free_cores_and_goes_on_with_as_many(folder, tmp_path, monkeypatch, busy, expected):
+    """Another number of threads sums in another order; afterwards the caller has its own number again."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(describe, "own_cores", lambda: 2)
+    for cores in busy:
+        monkeypatch.setattr(describe, "busy_cores", lambda cores=cores: cores)
+        with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options()) as run:
+            assert run.options.threads == torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 1
+        assert read_run(tmp_path / "one.partial")["threads"] == expected
+
+
+@pytest.mark.parametrize(("asked", "environment", "expected"), [(2, "3", 2), (None, "3", 3)])
+def test_what_was_asked_for_and_the_environment_decide_over_free_cores(
+    folder, tmp_path, monkeypatch, asked, environment, expected
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options(threads=asked)) as run:
+        assert run.options.threads == expected
+
+
 @pytest.fixture
 def bf16(monkeypatch):
     """Train in bf16 wherever it runs, also where it is slower than fp32."""
@@ -106,11 +128,11 @@ def test_a_place_is_free_complete_or_anothers(tmp_path):
     output.mkdir()
     assert check_place(work, output, settings) is False
     work.mkdir()
-    (work / "run.json").write_text(json.dumps(run_record(settings, "fp32")))
+    (work / "run.json").write_text(json.dumps(run_record(settings, "fp32", 1)))
     assert check_place(work, output, settings) is False  # begun, and to be resumed
     with pytest.raises(PowerBertError, match=r"o.partial holds another run; got 'other seed'"):
         check_place(work, output, settings | {"seed": 2})
-    (output / "run.json").write_text(json.dumps(run_record(settings, "fp32")))
+    (output / "run.json").write_text(json.dumps(run_record(settings, "fp32", 1)))
     assert check_place(work, output, settings) is True
     assert read_run(output)["versions"]["torch"]
     (output / "run.json").unlink()

@@ -12,6 +12,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError, ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.machine.describe import choose_threads
 from powerbert.modeling.apply import apply
 from powerbert.modeling.limits import CHOICE
 from powerbert.tasks.files import file_format, has_pairs
@@ -50,7 +51,8 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
     retention = asked_retention(asked.retention, longest)
     try:
         with working("loading the model"):
-            engine = open_engine(folder, asked.engine, asked.precision, threads=asked.threads)
+            threads, _ = choose_threads(asked.threads)
+            engine = open_engine(folder, asked.engine, asked.precision, threads=threads)
     except UnsupportedModelError as error:
         remedy = "run finetune first, or name another folder"
         raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error

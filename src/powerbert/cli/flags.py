@@ -149,7 +149,7 @@ class Answering(Flags):
     ]
     engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
     precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
-    threads: Annotated[int | None, "Threads of the engine; by default its own choice.", "N", 1] = None
+    threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1] = None
     retention: _Retention = None
     rows: _Rows = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32

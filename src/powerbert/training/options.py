@@ -34,6 +34,7 @@ class Options:
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
     precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = "fp32"
+    threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores."] = None
     gradient_checkpointing: Annotated[bool, "Less memory, more time: recompute in the backward pass."] = False
     evaluations: Annotated[int, "Evaluations and checkpoints per epoch."] = 1
     report_to: Annotated[str, "Where transformers' Trainer reports: none, tensorboard, wandb."] = "none"
@@ -116,7 +117,7 @@ _COUNT = ("a whole number of at least 1", lambda value: isinstance(value, int) a
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE),
     **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
-    **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins"), _COUNT),
+    **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins", "threads"), _COUNT),
     "seed": ("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
     "warmup": ("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
     "precision": _one_of("fp32", "bf16"),

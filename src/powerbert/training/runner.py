@@ -24,7 +24,7 @@ from transformers import TrainingArguments, integrations, set_seed
 from powerbert.errors import PowerBertError
 from powerbert.folders.atomic import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
-from powerbert.machine.describe import machine, versions
+from powerbert.machine.describe import choose_threads, machine, versions
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.limits import RUN
@@ -125,7 +125,7 @@ class StepRun(Generic[Chosen]):
         """The record, the model card and the course of training."""
         figures = {"evaluation": result.evaluation.to_json(), "max_length": self.encoded.max_length}
         figures |= {name: getattr(result, name) for name in ("seconds", "tokens_per_second", "skipped")}
-        record = run_record(self.settings, self.options.precision) | {"result": figures}
+        record = run_record(self.settings, self.options.precision, self.options.threads) | {"result": figures}
         card = model_card(self.settings, result.evaluation, result.retention)
         files = {RUN: json.dumps(record, indent=2).encode(), "README.md": card.encode()}
         if self.trainer is not None:
@@ -168,12 +168,21 @@ def begin(
                 possible, why_not = (asked, None) if on_gpu else training_precision(asked)  # bf16 is tried in a child
                 if why_not is not None:
                     logger.warning(why_not)
-                record = run_record(settings, possible)
+                threads, why = choose_threads(options.threads)
+                logger.info("%d thread%s: %s", threads, "s" * (threads > 1), why)
+                record = run_record(settings, possible, threads)
                 (work / RUN).write_text(json.dumps(record, indent=2), encoding="utf-8")
         state.wait_for_everyone()
         # As the run began, in every process: a new verdict might differ, and no weight would be the same.
-        precision = read_run(output if finished else work).get("precision", options.precision)
-        yield StepRun(settings, data, output, work, replace(options, precision=precision), progress, finished)
+        began, before = read_run(output if finished else work), torch.get_num_threads()
+        options = replace(
+            options, **{name: began.get(name, getattr(options, name)) for name in ("precision", "threads")}
+        )
+        torch.set_num_threads(options.threads or before)
+        try:
+            yield StepRun(settings, data, output, work, options, progress, finished)
+        finally:
+            torch.set_num_threads(before)
         if finished and state.is_main_process:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -211,11 +220,12 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
     )
 
 
-def run_record(settings: dict[str, Any], precision: str) -> dict[str, Any]:
-    """What was run, with what, on what, and in which precision, whatever was asked for."""
+def run_record(settings: dict[str, Any], precision: str, threads: int | None) -> dict[str, Any]:
+    """What was run, with what, on what, in which precision and on how many threads, whatever was asked for."""
     command, here = shlex.join(["powerbert", *sys.argv[1:]]), machine()
     used = here.pop("versions") | versions(("accelerate", "datasets", "tokenizers", "numpy"))
-    return {"settings": settings, "precision": precision, "command": command, "versions": used, "machine": here}
+    ran = {"precision": precision, "threads": threads, "command": command, "versions": used, "machine": here}
+    return {"settings": settings} | ran
 
 
 def read_run(folder: Path) -> dict[str, Any]:
