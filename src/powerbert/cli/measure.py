@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
-from powerbert.bench.curves import curves, paper_protocol
-from powerbert.bench.run import choose_arms, measure_arms
+from powerbert.bench.run import choose_arms, curves, measure_arms, paper_protocol
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output

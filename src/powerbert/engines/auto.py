@@ -28,9 +28,8 @@ from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError, PowerBertError, require
-from powerbert.export.exported import PRECISIONS
 from powerbert.export.graph import trace_graph
-from powerbert.export.write import export, needs_scales
+from powerbert.export.write import PRECISIONS, export, needs_scales
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.measure import interleave
 from powerbert.modeling.apply import remove

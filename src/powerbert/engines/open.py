@@ -7,7 +7,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
-from powerbert.export.exported import Exported, read_exported
+from powerbert.export.write import Exported, read_exported
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 

@@ -138,13 +138,10 @@ def _beside(path: Path) -> Path:
 def only_run(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; a second run in it is refused. A killed run lets go by itself."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(blocking=False)
+        held = FileLock(folder / LOCK).acquire(blocking=False)
     except Timeout:
         remedy = "wait for it, or choose another --output"
         raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
