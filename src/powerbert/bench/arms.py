@@ -31,8 +31,7 @@ STOCK = "stock"
 """The engine everybody starts from: the model as transformers runs it, weights as they are."""
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-SCALING_TEXTS = 4
-"""Texts from which int8 takes its scales; speed does not depend on them."""
+SCALING_TEXTS = 4  # from which int8 takes its scales; speed does not depend on them
 TRACING, SCALING, OPENING = {False: 0.7, True: 3.0}, 0.7, 2.0
 """Seconds for an estimate: to trace an encoder (with elimination: True), to scale one, to open a graph."""
 OF_STOCK = 0.5
@@ -65,6 +64,9 @@ class Arm:
         return f"{self.engine} {self.precision} {self.feed} {self.batch} {self.model}"
 
 
+PLAIN = Arm("full", "dynamic", STOCK, "fp32", 1)
+
+
 class Stock(TorchEngine):
     """transformers' own forward pass with its fused attention, nothing of this project in it."""
 
@@ -90,7 +92,7 @@ class Workbench:
         self.counted: dict[tuple[bool, bool, int], int] = {}
         check_texts(self.texts)
         self.max_length = min(max_length, limits_of(self.models[False], self.tokenizer).longest)
-        stock = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1))
+        stock = self.engine(PLAIN)
         self.rows = tokenise_for(stock, self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
@@ -117,14 +119,12 @@ class Workbench:
     def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
         """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""
         graphs = {(arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED}
-        encoders = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1)).encoders
         per_encoder = sum(TRACING[eliminated] for eliminated in {graph[2] for graph in graphs})
         per_encoder += SCALING * sum(graph[:2] == ("openvino", "int8") for graph in graphs)
-        few = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4)
-        run = few.run(Arm("full", "dynamic", STOCK, "fp32", 1))
+        run = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4).run(PLAIN)
         run()
         each = OF_STOCK * sum(run()) / 4 * len(self.texts)
-        return encoders * per_encoder + OPENING * len(graphs) + (rounds + 1) * each * len(arms)
+        return self.engine(PLAIN).encoders * per_encoder + OPENING * len(graphs) + (rounds + 1) * each * len(arms)
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:
         """A function that answers all texts once and returns the seconds of each batch."""
@@ -202,9 +202,8 @@ def same_mean(lengths: Sequence[int], share: float) -> int:
 
 def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:
     """Pad to N and call every position a word, so that PAD costs what it costs in the paper's protocol."""
-    values = {"input_ids": pad, "attention_mask": 1}
-    room = {name: ((0, 0), (0, length - rows.shape[1])) for name, rows in batch.items()}
-    filled = {name: numpy.pad(rows, room[name], constant_values=values.get(name, 0)) for name, rows in batch.items()}
+    room, values = ((0, 0), (0, length - batch["input_ids"].shape[1])), {"input_ids": pad}
+    filled = {name: numpy.pad(rows, room, constant_values=values.get(name, 0)) for name, rows in batch.items()}
     return filled | {"attention_mask": numpy.ones_like(filled["attention_mask"])}
 
 

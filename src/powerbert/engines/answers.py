@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 import numpy
@@ -66,18 +67,15 @@ def windows(stream: Iterable[Item], most: int = MOST_HELD, first: int | None = N
     size, source = min(first or most, most), iter(stream)
     while True:
         held: list[Item] = []
-        error: Exception | None = None
         try:
-            while len(held) < size:
-                held.append(next(source))
-        except StopIteration:
-            pass
-        except Exception as problem:  # whatever the source raises: the answers before it come first
-            error = problem
+            for item in islice(source, size):
+                held.append(item)
+        except Exception:  # whatever the source raises: the answers before it come first
+            if held:
+                yield held
+            raise
         if held:
             yield held
-        if error is not None:
-            raise error
         if len(held) < size:
             return
         size = min(2 * size, most)

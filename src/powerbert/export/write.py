@@ -58,13 +58,16 @@ def export(
     """
     check_engine(to, precision)
     check_exportable(folder)
-    scaled = needs_scales(to, precision)
-    if scaled and not calibration:
+    calibration = calibration if needs_scales(to, precision) else ()
+    if needs_scales(to, precision) and not calibration:
         remedy = "give some hundreds of the texts it will meet"
         raise PowerBertError("int8 in OpenVINO needs calibration texts", remedy=remedy)
     _check_source(model, to)
     limits = limits_of(model, tokenizer)
-    batches = _batches(tokenizer, limits, calibration if scaled else ())
+    # One by one: PAD would widen the scales (docs/results/notes/inference.md).
+    own = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
+    rows = tokenise(own, calibration, limits.longest, limits.inputs).rows
+    batches = [check_batch(collate([row], None), limits) for row in rows]
     labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
     about = {"engine": to, "precision": precision, "labels": labels, **limits._asdict()}
 
@@ -108,9 +111,8 @@ def check_engine(to: str, precision: str) -> None:
     """Refuse an engine that nothing is exported to, and a precision that it does not have."""
     if not isinstance(to, str) or to not in PRECISIONS:
         raise PowerBertError("a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS))
-    known = PRECISIONS[to]
-    if precision not in known:
-        raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
+    if precision not in PRECISIONS[to]:
+        raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(PRECISIONS[to]))
 
 
 def _write_onnx(program: Any, target: Path, precision: str) -> None:
@@ -133,13 +135,6 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
         if precision == "int8":
             graph = quantise_openvino(graph, batches)
         openvino.save_model(graph, str(target), compress_to_fp16=False)
-
-
-def _batches(tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]) -> list[dict[str, Integers]]:
-    """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
-    tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
-    rows = tokenise(tokenizer, texts, limits.longest, limits.inputs).rows
-    return [check_batch(collate([row], None), limits) for row in rows]
 
 
 class Exported(NamedTuple):

@@ -114,8 +114,7 @@ def swap(staging: Path, target: Path) -> None:
 def _exchange(one: Path, other: Path) -> bool:
     """Let two folders exchange their names in one step; False where there is no such step."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    return rename is not None and rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _rename_both(staging: Path, target: Path) -> None:

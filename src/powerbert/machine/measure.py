@@ -90,12 +90,11 @@ def peaks(precisions: Iterable[str]) -> dict[str, float]:
     """
     found = {}
     for precision in dict.fromkeys(precisions):
-        rates = [_large_product()] if precision == "fp32" else []
-        for engine in (engine for engine, other in PAIRS if other == precision != "fp32"):
-            rates.append((probe(engine, precision).gflops or 0.0) * torch.get_num_threads())
-        if any(rates):
-            found[precision] = max(rates)
-    return found
+        if precision == "fp32":
+            found[precision] = _large_product()
+        elif rates := [probe(*pair).gflops or 0.0 for pair in PAIRS if pair[1] == precision]:
+            found[precision] = max(rates) * torch.get_num_threads()
+    return {precision: rate for precision, rate in found.items() if rate}
 
 
 @torch.inference_mode()
