@@ -43,7 +43,7 @@ def test_help_and_a_wrong_flag_import_nothing_heavy():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_a_function_that_takes_its_groups(name):
-    work = getattr(import_module(f"powerbert.cli.{COMMANDS[name].home}"), name)
+    work = getattr(import_module(f"powerbert.cli.{COMMANDS[name][0]}"), name)
     assert list(get_type_hints(work).values()) == list(get_type_hints(getattr(commands, name)).values())
 
 

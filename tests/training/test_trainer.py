@@ -191,6 +191,7 @@ def two_processes(tmp_path_factory):
     interrupt(root)
     assert "stopped and saved at step" in log_of(root).read_text()
     assert list(root.glob("one.partial/checkpoint-*"))
+    assert '"loss"' in (root / "one.partial/metrics.jsonl").read_text()  # it can be followed while it trains
     finish(launch(root), root)
     return root
 

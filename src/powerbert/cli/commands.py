@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from importlib import import_module
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -22,15 +22,8 @@ EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
 """Packages of the extra `train`: a command may miss them."""
 
 
-class Command(NamedTuple):
-    """A command, done by the function of its name in `powerbert.cli.<home>`."""
-
-    home: str
-    run: Callable[..., None]
-    """What typer makes a command of."""
-
-
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {}
+"""Name -> home: the function of that name in `powerbert.cli.<home>` does the work; and what typer makes it of."""
 
 
 def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -38,13 +31,20 @@ def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable
 
     def taken(stub: Callable[..., None]) -> Callable[..., None]:
         def work(*groups: Any) -> None:
-            getattr(_module(f"powerbert.cli.{home}"), name)(*groups)
+            try:
+                module = import_module(f"powerbert.cli.{home}")
+            except ModuleNotFoundError as error:
+                package = (error.name or "").partition(".")[0]
+                if package not in EXTRA:
+                    raise
+                raise MissingExtraError(f"this command needs {package}", remedy=install("train", clone=True)) from None
+            getattr(module, name)(*groups)
 
         name = stub.__name__
         work.__doc__ = f"{inspect.getdoc(stub)}\n\nExample:\n\n    powerbert {name} {example}".rstrip()
         work.__name__ = name
         kinds = [kind for argument, kind in get_type_hints(stub).items() if argument != "return"]
-        COMMANDS[name] = Command(home, command(work, *kinds))
+        COMMANDS[name] = home, command(work, *kinds)
         return stub
 
     return taken
@@ -88,16 +88,6 @@ def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: st
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=kinds[1], annotation=Annotated[kinds[0], flag]
     )
-
-
-def _module(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRA:
-            raise
-        raise MissingExtraError(f"this command needs {package}", remedy=install("train", clone=True)) from None
 
 
 @declare("demo", "")

@@ -93,10 +93,10 @@ def read_rows(asked: Asking, columns: Columns, task: Task, default: str, *, labe
     """The rows of --data, or of a split of --task; a seeded part of them if one was asked for."""
     data, name = asked.data or "", asked.split or default
     if is_task_folder(data, columns):
-        return _part(task_data(data, task, (name,), labelled=labelled)[name], asked.rows, 0)
+        return task_data(data, task, (name,), labelled=labelled)[name].part(asked.rows, 0)
     if asked.split is not None:
         raise DataError("--split belongs to a folder of --task", got=data)
-    return _part(read_split(data, task, labelled=labelled), asked.rows, 0)
+    return read_split(data, task, labelled=labelled).part(asked.rows, 0)
 
 
 def read_training_data(source: flags.TrainingData, seed: int) -> Data:
@@ -109,16 +109,12 @@ def read_training_data(source: flags.TrainingData, seed: int) -> Data:
         splits = task_data(source.data, task)
     else:
         raise DataError("where is the data?", remedy="give --task NAME --data FOLDER, or --train FILE --dev FILE")
-    parts = {"train": _part(splits["train"], source.rows, seed), "dev": _part(splits["dev"], source.dev_rows, 0)}
+    parts = {"train": splits["train"].part(source.rows, seed), "dev": splits["dev"].part(source.dev_rows, 0)}
     data = Data.of(task, parts, source.max_length)
-    warnings = [f"warning: {line}" for line in data.findings.warnings]
-    for line in (*data.findings.lines(), *data.findings.notes, *warnings):
+    found = data.findings
+    for line in (*found.lines(), *found.notes, *(f"warning: {line}" for line in found.warnings)):
         note(line)
     return data
-
-
-def _part(split: Split, rows: int | None, seed: int) -> Split:
-    return split if rows is None else split.part(rows, seed)
 
 
 def existing_folder(folder: str) -> Path:

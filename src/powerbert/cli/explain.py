@@ -11,7 +11,7 @@ from powerbert.elimination.selection import STRATEGIES
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.modeling.apply import apply, elimination_of
 from powerbert.modeling.storage import load
-from powerbert.modeling.trace import Trace, trace
+from powerbert.modeling.trace import trace
 from powerbert.report.fade_html import fade_page
 from powerbert.report.fade_terminal import Fade
 from powerbert.report.words import trace_json
@@ -28,7 +28,15 @@ def explain(asked: ExplainFlags) -> None:
     if asked.strategy not in (None, *STRATEGIES):
         raise PowerBertError("unknown --strategy", got=asked.strategy, rule="one of " + ", ".join(STRATEGIES))
     with working("loading the model"):
-        found = _trace(asked, text, pair)
+        model, tokenizer = load(asked.model)
+        own = elimination_of(model)
+        retention = asked.configuration() or (own.retention if own else None)
+        if retention is None:
+            remedy = 'give one, such as --retention "0.9,0.8,...", one number per encoder'
+            raise RetentionError(f"{asked.model} carries no retention configuration", remedy=remedy)
+        chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
+        apply(model, retention, chosen, scoring=own.scoring if own else None)
+        found = trace(model, tokenizer, text, pair)
     if found.truncated:
         note(f"the text is longer than the model reads: the first {len(found.tokens)} word pieces are shown")
     if STANDARD_OUTPUT not in (asked.html, asked.json):
@@ -61,16 +69,3 @@ def _decoded(text: str, name: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise PowerBertError(f"{name} is not UTF-8", remedy="convert it, for instance with iconv")
     return text
-
-
-def _trace(asked: ExplainFlags, text: str, pair: str | None) -> Trace:
-    """Load the model, let the asked retention and strategy override its own, and trace the text."""
-    model, tokenizer = load(asked.model)
-    own = elimination_of(model)
-    retention = asked.configuration() or (own.retention if own else None)
-    if retention is None:
-        remedy = 'give one, such as --retention "0.9,0.8,...", one number per encoder'
-        raise RetentionError(f"{asked.model} carries no retention configuration", remedy=remedy)
-    chosen = asked.strategy or (own.strategy if own else next(iter(STRATEGIES)))
-    apply(model, retention, chosen, scoring=own.scoring if own else None)
-    return trace(model, tokenizer, text, pair)

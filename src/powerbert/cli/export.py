@@ -44,7 +44,10 @@ def export(asked: ExportFlags, columns: Columns) -> None:
         apply(model, retention)
     with TorchEngine(model, tokenizer) as engine:
         task = None if asked.data is None else task_of(columns, engine, asked.data)
-    rows = None if task is None else _rows(asked, columns, task)
+    if task is not None and task.kind == "multiple-choice":
+        raise PowerBertError("an engine runs sequence classifiers", got=task.name)
+    labelled = columns.task is not None or columns.label is not None
+    rows = None if task is None else read_rows(asked, columns, task, "dev", labelled=labelled)
     texts = [] if rows is None else texts_of(rows.dataset[:])
     used = CALIBRATION if scales and asked.calibration is None else 0
     known, unseen = texts[:used], texts[used:]
@@ -64,14 +67,6 @@ def export(asked: ExportFlags, columns: Columns) -> None:
     elif known:
         note(f"nothing is compared: all {len(known)} rows gave scales; give more than {CALIBRATION}")
     write_json(asked.json, figures)
-
-
-def _rows(asked: ExportFlags, columns: Columns, task: Task) -> Split:
-    """The texts to compare; labelled ones if a label was named."""
-    if task.kind == "multiple-choice":
-        raise PowerBertError("an engine runs sequence classifiers", got=task.name)
-    labelled = columns.task is not None or columns.label is not None
-    return read_rows(asked, columns, task, "dev", labelled=labelled)
 
 
 def _compare(asked: ExportFlags, torch: Engine, texts: list[Text], rows: Split, task: Task) -> dict[str, Any]:

@@ -18,23 +18,22 @@ from powerbert.errors import PowerBertError, require_all
 if TYPE_CHECKING:
     import typer
 
-MISTAKE = 2
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     if arguments is not None:
         sys.argv[1:] = arguments  # a run records the command it came from
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a question mark where a terminal has no such character
     try:
-        _tolerate_encodings()
         code = _run(sys.argv[1:])
         sys.stdout.flush()  # here, where a closed pipe can still be handled
     except PowerBertError as error:
         print(f"powerbert: error: {error}", file=sys.stderr)
-        code = MISTAKE
+        code = 2
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = 130
     except BrokenPipeError:
         # The reader has gone, as `head` does. Python flushes once more at exit: let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,8 +60,8 @@ def make_app() -> typer.Typer:
     def options(version: bool = version) -> None:
         pass
 
-    for name, one in COMMANDS.items():
-        app.command(name)(one.run)
+    for name, (_, command) in COMMANDS.items():
+        app.command(name)(command)
     return app
 
 
@@ -84,10 +83,3 @@ def _show_version(asked: bool) -> None:
     if asked:
         print(f"powerbert {__version__}")
         sys.exit(0)
-
-
-def _tolerate_encodings() -> None:
-    """Print a question mark where a terminal has no such character, rather than fail."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")

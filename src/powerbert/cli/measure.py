@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Group
 
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.run import choose_arms, curves, measure_arms, paper_protocol
@@ -115,19 +116,13 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     pairs = [(name, one) for name in names for one in asked.precisions.split(",") if one in known[name]]
     if not pairs:
         raise PowerBertError("no engine has this precision", got=asked.precisions)
-    return [pair for pair in pairs if _runs(*pair)]
-
-
-def _runs(engine: str, precision: str) -> bool:
-    """Whether this machine survives it; what does not is named and left out."""
-    if precision == "fp32":
-        return True
-    with working(f"trying {engine} in {precision}"):
-        verdict = probe(engine, precision)
-    if verdict.runs and (verdict.cap is None or hold_isa(verdict.cap)):
-        return True
-    note(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
-    return False
+    for engine, precision in [pair for pair in pairs if pair[1] != "fp32"]:
+        with working(f"trying {engine} in {precision}"):
+            verdict = probe(engine, precision)
+        if not verdict.runs or (verdict.cap is not None and not hold_isa(verdict.cap)):  # it would not survive
+            note(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
+            pairs.remove((engine, precision))
+    return pairs
 
 
 def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:
@@ -138,20 +133,7 @@ def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:
 
 
 def doctor(asked: Figures) -> None:
-    """Say what this machine can run."""
-    figures = _examined()
-    if asked.shows:
-        show(tables.machine_table(figures))
-        show(tables.engines_table(figures))
-        for line in tables.choice_lines(figures):
-            show(line)
-    if figures["warning"]:
-        note(f"warning: {figures['warning']}")
-    write_json(asked.json, figures)
-
-
-def _examined() -> dict[str, Any]:
-    """Machine, verdicts, peaks and the recommended choice; figures for JSON."""
+    """Say what this machine can run: machine, verdicts, peaks and the recommended choice."""
     with working("listening whether the machine is busy"):
         watch = Watch()
         time.sleep(LISTENING)
@@ -170,16 +152,18 @@ def _examined() -> dict[str, Any]:
         torch.set_num_threads(threads)
         peak = peaks(precision for _, precision in PAIRS)
     best = {"fastest": fastest(verdicts), "same_answers": fastest(verdicts, "fp32")}
-    return {
+    figures = {
         "machine": described,
         "engines": [asdict(verdict) for verdict in verdicts],
         "threads": threads,
         "threads_because": why,
         "peak_gflops": peak,
         "environment": {} if cap is None else {ISA: cap},
-        "recommended": {
-            name: None if one is None else {"engine": one.engine, "precision": one.precision}
-            for name, one in best.items()
-        },
+        "recommended": {name: one and {"engine": one.engine, "precision": one.precision} for name, one in best.items()},
         "warning": warning,
     }
+    if asked.shows:
+        show(Group(tables.machine_table(figures), tables.engines_table(figures), *tables.choice_lines(figures)))
+    if warning:
+        note(f"warning: {warning}")
+    write_json(asked.json, figures)

@@ -12,8 +12,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import Console, RenderableType
+from rich.segment import Segment, Segments
 from rich.status import Status
 from tqdm import tqdm
 
@@ -35,12 +35,11 @@ def is_main() -> bool:
 
 
 def show(renderable: RenderableType, *, aside: bool = False) -> None:
-    """Print for a person on standard output, in colour where that is a terminal.
-
-    aside: on standard error, where standard output is for figures.
-    """
+    """Print for a person, in colour on a terminal; aside: on standard error, where standard output is for figures."""
     if is_main():
-        _console(stderr=aside).print(_Harmless(renderable))
+        console = _console(stderr=aside)
+        parts = console.render(renderable)  # labels and names of strangers cannot steer the terminal
+        console.print(Segments(p if p.control else Segment(printable(p.text), p.style) for p in parts))
 
 
 def note(message: str) -> None:
@@ -76,12 +75,8 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
 
 def check_apart(named: Mapping[str, str | list[str]]) -> None:
     """Refuse an output that another flag reads or writes; `named` are the files and folders of a command."""
-    paths = [
-        (name, Path(path).resolve())
-        for name, given in named.items()
-        for path in ([given] if isinstance(given, str) else given)
-        if path != STANDARD_OUTPUT
-    ]
+    given = {name: [paths] if isinstance(paths, str) else paths for name, paths in named.items()}
+    paths = [(name, Path(path).resolve()) for name in given for path in given[name] if path != STANDARD_OUTPUT]
     for (name, path), (other, same) in permutations(paths, 2):
         if name in OUTPUTS and path == same:
             what, rule = f"--{name} and --{other} are the same", "nothing is written over what is read"
@@ -138,17 +133,6 @@ def writing(target: str, flag: str) -> Iterator[TextIO]:
             yield file
     except OSError as error:
         raise PowerBertError(f"{flag} cannot be written", got=target, rule=error.strerror or str(error)) from error
-
-
-class _Harmless:
-    """What is shown, but labels and names of strangers cannot steer the terminal."""
-
-    def __init__(self, shown: RenderableType) -> None:
-        self.shown = shown
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self.shown, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def _console(*, stderr: bool) -> Console:

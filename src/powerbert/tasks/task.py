@@ -123,8 +123,10 @@ class Split:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def part(self, rows: int, seed: int) -> Split:
+    def part(self, rows: int | None, seed: int) -> Split:
         """So many rows (all, if fewer), shuffled, for files come in order; a seed's smaller parts begin larger ones."""
+        if rows is None:
+            return self
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise DataError("a part has at least one row", got=rows, rule="rows is a whole number from 1")
         shuffled = self.dataset.shuffle(seed, keep_in_memory=True)

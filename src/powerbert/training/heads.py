@@ -46,10 +46,8 @@ def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedMode
     if has_head(model, task):
         return model, tokenizer, True
     if model.base_model is not model:
-        logger.warning(
-            f"{folder}: a new head for {task.name} ({_shown(task.labels)}) replaces that of "
-            f"{type(model).__name__} ({_shown(_labels(model))}); to keep it, give it the task's labels"
-        )
+        old, new = f"{type(model).__name__} ({_shown(_labels(model))})", f"{task.name} ({_shown(task.labels)})"
+        logger.warning(f"{folder}: a new head for {new} replaces that of {old}; to keep it, give it the task's labels")
     return _with_new_head(model, task, seed), tokenizer, False
 
 
@@ -63,10 +61,8 @@ def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, Any]:
 def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: str) -> None:
     """Refuse a model that does not answer the task."""
     if not has_head(model, task):
-        got, rule = (
-            f"{type(model).__name__} with labels {_shown(_labels(model))}",
-            f"the task's are {_shown(task.labels)}",
-        )
+        got = f"{type(model).__name__} with labels {_shown(_labels(model))}"
+        rule = f"the task's are {_shown(task.labels)}"
         raise UnsupportedModelError(f"{folder} does not answer {task.name}", got=got, rule=rule, remedy=remedy)
 
 

@@ -34,9 +34,7 @@ from powerbert.tasks.metrics import metric
 from powerbert.text.batches import Collator
 from powerbert.training.data import Data, EncodedData, Evaluation, answers, encode_data, evaluate
 from powerbert.training.options import Options
-from powerbert.training.trainer import StepTrainer, processes
-
-COURSE = "metrics.jsonl"  # every log of the Trainer, one line each
+from powerbert.training.trainer import COURSE, StepTrainer, processes
 
 Folder = str | Path
 Chosen = TypeVar("Chosen", bound=Options)
@@ -131,7 +129,7 @@ class StepRun(Generic[Chosen]):
         card = model_card(self.settings, result.evaluation, result.retention)
         files = {RUN: json.dumps(record, indent=2).encode(), "README.md": card.encode()}
         if self.trainer is not None:
-            files[COURSE] = "".join(json.dumps(line) + "\n" for line in self.trainer.state.log_history).encode()
+            files[COURSE] = (self.work / COURSE).read_bytes()
         return files
 
 
@@ -166,7 +164,11 @@ def begin(
         with state.main_process_first():  # it alone writes; the others find what it wrote
             finished = check_place(work, output, settings)
             if not finished and not read_run(work):
-                record = run_record(settings, _possible_precision(options.precision))
+                asked, on_gpu = options.precision, torch.cuda.is_available()
+                possible, why_not = (asked, None) if on_gpu else training_precision(asked)  # bf16 is tried in a child
+                if why_not is not None:
+                    logger.warning(why_not)
+                record = run_record(settings, possible)
                 (work / RUN).write_text(json.dumps(record, indent=2), encoding="utf-8")
         state.wait_for_everyone()
         # As the run began, in every process: a new verdict might differ, and no weight would be the same.
@@ -174,14 +176,6 @@ def begin(
         yield StepRun(settings, data, output, work, replace(options, precision=precision), progress, finished)
         if finished and state.is_main_process:
             shutil.rmtree(work, ignore_errors=True)
-
-
-def _possible_precision(asked: str) -> str:
-    """The precision that pays here: bf16 is tried in a child process first."""
-    precision, why_not = (asked, None) if torch.cuda.is_available() else training_precision(asked)
-    if why_not is not None:
-        logger.warning(why_not)
-    return precision
 
 
 def inputs_per_step(options: Options) -> int:
@@ -193,6 +187,7 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
     """Translate our options to transformers'."""
     every = max(1, round(math.ceil(rows / inputs_per_step(options)) / options.evaluations))
     same = ("learning_rate", "weight_decay", "gradient_checkpointing", "seed")
+    on_gpu = torch.cuda.is_available()
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=options.epochs,
@@ -209,10 +204,10 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
         load_best_model_at_end=best,
         metric_for_best_model="eval_metric",
         remove_unused_columns=False,
-        use_cpu=not torch.cuda.is_available(),
+        use_cpu=not on_gpu,
         report_to=[] if options.report_to == "none" else [options.report_to],
         disable_tqdm=not progress,
-        dataloader_pin_memory=torch.cuda.is_available(),
+        dataloader_pin_memory=on_gpu,
     )
 
 

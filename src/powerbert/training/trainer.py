@@ -6,6 +6,7 @@ so that a resumed run sees the same batches; the loss is a mean over the batch p
 signal saves and stops. All that is private to Trainer and used by us is in this file.
 """
 
+import json
 import logging
 import shutil
 import signal
@@ -34,6 +35,7 @@ from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
 PREFIX, STAGING = "checkpoint-", ".staging"
+COURSE = "metrics.jsonl"  # every log of the Trainer, one line each, to follow while it trains
 SHOWN = {"loss": "loss", "mass": "mass", "tokens_per_second": "tokens/s", "eval_metric": "metric"}  # in the bar
 QUIET = 30.0  # seconds between lines of progress in a log file, where a bar cannot redraw itself
 TRIED = 4  # batches after which it is said how long the rest will take
@@ -147,7 +149,7 @@ class StepTrainer(Trainer):
         """Add to Trainer an objective, and r with its group of the optimiser."""
         super().__init__(**kwargs)
         self.objective: Any = objective
-        self.r, self.group, self.pace = r, group, Pace()
+        self.r, self.group, self.pace, self.follows = r, group, Pace(), False
         self.folder = Path(str(self.args.output_dir))
         self.inputs = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         self.loss_is_scaled_for_ga = False  # our loss is a mean over the batch
@@ -204,6 +206,11 @@ class StepTrainer(Trainer):
             if self.r is not None:
                 logs["mass"] = round(float(self.r.mass().sum().detach()), 3)
         super().log(logs, start_time)
+        if self.args.should_save:  # at first all of it: after a kill the file may be ahead of the checkpoint
+            lines = self.state.log_history[-1 if self.follows else 0 :]
+            with (self.folder / COURSE).open("a" if self.follows else "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            self.follows = True
 
     def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int]:
         rows = cast(Dataset, self.train_dataset if train_dataset is None else train_dataset)
