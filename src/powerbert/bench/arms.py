@@ -27,15 +27,13 @@ from powerbert.modeling.storage import load
 from powerbert.text.batches import collate, length_order
 from powerbert.text.tokenise import Row, Text, check_texts
 
-STOCK = "stock"
-"""The engine everybody starts from: the model as transformers runs it, weights as they are."""
+STOCK = "stock"  # the engine everybody starts from: the model as transformers runs it, weights as they are
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
 SCALING_TEXTS = 4  # from which int8 takes its scales; speed does not depend on them
 TRACING, SCALING, OPENING = {False: 0.7, True: 3.0}, 0.7, 2.0
 """Seconds for an estimate: to trace an encoder (with elimination: True), to scale one, to open a graph."""
-OF_STOCK = 0.5
-"""An arm's share of the time that stock transformers takes for texts one by one; for an estimate."""
+OF_STOCK = 0.5  # an arm's share of the time that stock transformers takes for texts one by one; for an estimate
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""
 
@@ -49,8 +47,7 @@ def own_feed(engine: str) -> str:
 class Arm:
     """One way to answer all texts."""
 
-    model: str
-    """full; eliminated; or truncated: full on texts cut to the eliminated model's mean length."""
+    model: str  # full; eliminated; or truncated: full on texts cut to the eliminated model's mean length
     feed: str
     """fixed: padded to N, PAD computed like words, as the paper measures; dynamic: padded to the longest of
     a batch, in the order given; sorted: batches of like length; packed: the same without computing PAD."""

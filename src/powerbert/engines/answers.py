@@ -12,10 +12,8 @@ from powerbert.engines.engine import Engine
 from powerbert.text.batches import BUDGET, collate, plan_batches
 from powerbert.text.tokenise import Text, Tokenised, check_texts, tokenise
 
-MOST_HELD = 2048
-"""Texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size."""
-FIRST = 32
-"""Texts of a stream's first window, so that its first answers come soon."""
+MOST_HELD = 2048  # texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size
+FIRST = 32  # texts of a stream's first window, so that its first answers come soon
 
 Logits = NDArray[numpy.float32]  # (labels,)
 Item = TypeVar("Item")

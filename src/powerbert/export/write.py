@@ -28,8 +28,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
 
-GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
-"""The file that each engine reads."""
+GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}  # the file that each engine reads
 PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 EXPORT_AGAIN = "export the model again"
 

@@ -21,11 +21,9 @@ from powerbert.errors import PowerBertError
 
 _ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 _PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
-_OTHERS = 0.1
-"""Share of the machine that others may use before a measurement is called disturbed."""
+_OTHERS = 0.1  # share of the machine that others may use before a measurement is called disturbed
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_SILENCE = 0.25
-"""Seconds for which this process is silent, to hear how many cores others use."""
+_SILENCE = 0.25  # seconds for which this process is silent, to hear how many cores others use
 
 
 def machine() -> dict[str, Any]:

@@ -11,14 +11,11 @@ import torch
 
 from powerbert.machine.verdicts import PAIRS, probe
 
-QUICK = 0.25
-"""Seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice."""
-SIZE, SECONDS = 1024, 0.5
-"""Of the large product, and how long it is repeated."""
+QUICK = 0.25  # seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice
+SIZE, SECONDS = 1024, 0.5  # of the large product, and how long it is repeated
 
 Name = TypeVar("Name", bound=Hashable)
-Rounds = Callable[[Sequence[int]], Iterable[int]]
-"""What shows a person how far the rounds are."""
+Rounds = Callable[[Sequence[int]], Iterable[int]]  # what shows a person how far the rounds are
 
 
 @dataclass
