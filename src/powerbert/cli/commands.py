@@ -4,10 +4,10 @@ The module of a command is imported when it runs, not before: `powerbert COMMAND
 answer at once, and the modules import what they need at their top.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from importlib import import_module
+from inspect import Parameter, Signature, getdoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -18,8 +18,7 @@ from powerbert.cli.output import check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")
-"""Packages of the extra `train`: a command may miss them."""
+EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")  # of the extra `train`: a command may miss them
 
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {}
@@ -41,7 +40,7 @@ def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable
             getattr(module, name)(*groups)
 
         name = stub.__name__
-        work.__doc__ = f"{inspect.getdoc(stub)}\n\nExample:\n\n    powerbert {name} {example}".rstrip()
+        work.__doc__ = f"{getdoc(stub)}\n\nExample:\n\n    powerbert {name} {example}".rstrip()
         work.__name__ = name
         kinds = [kind for argument, kind in get_type_hints(stub).items() if argument != "return"]
         COMMANDS[name] = home, command(work, *kinds)
@@ -65,15 +64,14 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
     asked = [(group, *one) for group in groups for one in flags.flags_of(group)]
     paths = [field.name for _, field, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER")]
     parameters = [_parameter(*one) for *one, _ in asked]
-    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
-    signature: Any = inspect.Signature(parameters)
-    setattr(run, "__signature__", signature)  # noqa: B010 - typer reads what inspect sees
+    parameters.sort(key=lambda parameter: parameter.default is not Parameter.empty)
+    setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - typer reads what inspect sees
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__, run.__name__ = work.__doc__, work.__name__
     return run
 
 
-def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: str | None) -> inspect.Parameter:
+def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: str | None) -> Parameter:
     """One keyword of the command; None stands for "not given"."""
     plain = next(part for part in get_args(kind) if part is not NoneType) if isinstance(kind, UnionType) else kind
     required = field.default is MISSING
@@ -84,10 +82,8 @@ def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: st
     shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
     by_position = metavar == flags.ARGUMENT
     flag = typer.Argument(**shown) if by_position else typer.Option(*names, metavar=metavar, **shown)
-    kinds = (plain, inspect.Parameter.empty) if required else (plain | None, None)
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=kinds[1], annotation=Annotated[kinds[0], flag]
-    )
+    kind, default = (plain, Parameter.empty) if required else (plain | None, None)
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
 
 @declare("demo", "")

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -18,7 +19,6 @@ from typing import IO, Any
 import platformdirs
 import torch
 from datasets import Dataset
-from rich.console import RenderableType
 
 from powerbert.cli.flags import DemoFlags
 from powerbert.cli.output import show, working, write_json
@@ -50,19 +50,16 @@ PRESSURE = 0.08  # lambda of six encoders: j rises to half of what it does in tw
 TIMED, TIMED_BATCH, TIMED_ROUNDS = 256, 32, 9
 SHOWN_WORDS = range(14, 19)  # of the reviews that are shown
 
-Say = Callable[[RenderableType], None]
-"""Where a person reads: standard output, unless that is for the figures."""
-
 
 def demo(asked: DemoFlags) -> None:
     """Make a real classifier of movie reviews faster."""
-    say: Say = partial(show, aside=not asked.shows)
+    say = partial(show, aside=not asked.shows)  # where a person reads
     prepare()
     with working("fetching the movie reviews"):
         data = _data()
     before, after = _three_steps(data, Path(asked.output), say)
     reviews = data.splits["dev"].dataset["text"][:]
-    figures = {
+    figures: dict[str, Any] = {
         "model": MODEL_PACKAGE,
         "rows": {"train": TRAIN_ROWS, "dev": DEV_ROWS},
         "seed": SEED,
@@ -73,23 +70,23 @@ def demo(asked: DemoFlags) -> None:
     model, tokenizer = load(after.folder)
     for text in [text for text in reviews if len(text.split()) in SHOWN_WORDS][:3]:
         say(Fade(trace(model, tokenizer, text)))  # the words that survive
-    _say_figures(figures, say)
-    say(
-        f"\nThe faster classifier is in {after.folder}. Try it:\n"
-        f'  powerbert explain --model {after.folder} "a gripping film with a superb ending"'
-    )
+    title = f"{DEV_ROWS:,} reviews that the models have not seen"
+    table = plain_table(title, [""], ["accuracy", "word-vectors", "sentences/s", "speed-up"])
+    for name, speedup in (("before", 1.0), ("after", figures["speedup"])):
+        value, work, rate = figures[name]["value"], figures[name]["work"], figures["sentences_per_second"][name]
+        table.add_row(name, f"{100 * value:.1f} %", f"{100 * work:.0f} %", f"{rate:,.0f}", f"{speedup:.2f}x")
+    say(table)
+    try_it = f'powerbert explain --model {after.folder} "a gripping film with a superb ending"'
+    say(f"\nThe faster classifier is in {after.folder}. Try it:\n  {try_it}")
     write_json(asked.json, figures)
 
 
 def model_folder() -> Path:
     """Find the model inside its installed package; only files are read, none of its code runs."""
-    try:
-        files = distribution(MODEL_PACKAGE).files or []
-    except PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == "model.safetensors":
-            return Path(str(file.locate())).parent
+    with suppress(PackageNotFoundError):
+        for file in distribution(MODEL_PACKAGE).files or []:
+            if file.name == "model.safetensors":
+                return Path(str(file.locate())).parent
     raise MissingExtraError("the demo needs the model package", remedy=f'pip install "{MODEL_PACKAGE}==0.1.0"')
 
 
@@ -100,7 +97,7 @@ def _data() -> Data:
     return Data.of(*read_splits(parts, own_task("text", name="movie reviews")))
 
 
-def _three_steps(data: Data, root: Path, say: Say) -> tuple[StepResult, StepResult]:
+def _three_steps(data: Data, root: Path, say: Callable[[str], None]) -> tuple[StepResult, StepResult]:
     """Fine-tune, search, re-train; each says what it does and resumes. Returns before and after."""
     common: dict[str, Any] = {"learning_rate": 5e-5, "batch_size": 32, "seed": SEED}
     say(f"Step 1 of 3: fine-tune all-MiniLM-L6-v2 on {TRAIN_ROWS:,} sentences of movie reviews")
@@ -130,15 +127,6 @@ def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
     }
 
 
-def _say_figures(figures: dict[str, Any], say: Say) -> None:
-    title = f"{DEV_ROWS:,} reviews that the models have not seen"
-    table = plain_table(title, [""], ["accuracy", "word-vectors", "sentences/s", "speed-up"])
-    for name, speedup in (("before", 1.0), ("after", figures["speedup"])):
-        value, work, rate = figures[name]["value"], figures[name]["work"], figures["sentences_per_second"][name]
-        table.add_row(name, f"{100 * value:.1f} %", f"{100 * work:.0f} %", f"{rate:,.0f}", f"{speedup:.2f}x")
-    say(table)
-
-
 def movie_reviews(cache: Path | None = None) -> Dataset:
     """Columns text and label (negative, positive); fetched once, then read from the cache."""
     folder = cache or platformdirs.user_cache_path("powerbert", appauthor=False)
@@ -153,13 +141,12 @@ def read_reviews(archive: Path) -> Dataset:
     try:
         with tarfile.open(archive) as outer, tarfile.open(fileobj=_member(outer, INNER_ARCHIVE)) as inner:
             lines = _member(inner, INNER_FILE).read().decode("utf-8").splitlines()
-        rated = [(float(sentiment), text) for _, sentiment, text in (line.split("\t", 2) for line in lines)]
+        rows = [(float(sentiment), text) for _, sentiment, text in (line.split("\t", 2) for line in lines)]
     except (OSError, tarfile.TarError, ValueError) as error:
         what = f"{archive} is not the source distribution of {REVIEWS}"
         raise DataError(what, remedy="delete it and try again") from error
-    rated = [(sentiment, text) for sentiment, text in rated if sentiment != 0]
-    labels = ["positive" if sentiment > 0 else "negative" for sentiment, _ in rated]
-    return Dataset.from_dict({"text": [text for _, text in rated], "label": labels})
+    labelled = [{"text": text, "label": "positive" if rated > 0 else "negative"} for rated, text in rows if rated != 0]
+    return Dataset.from_list(labelled)
 
 
 def _member(archive: tarfile.TarFile, ending: str) -> IO[bytes]:
@@ -185,6 +172,6 @@ def _fetch(archive: Path) -> None:
             if "DO NOT MATCH THE HASHES" in done.stderr:
                 what, rule = f"{REVIEWS} is not the archive that was published", f"sha256 {REVIEWS_SHA256[:16]}..."
                 raise DataError(what, got=got, rule=rule, remedy="check the package index that pip uses")
-            remedy = "check that pip reaches a package index"
-            raise DataError(f"{REVIEWS} could not be fetched", got=got, remedy=remedy)
+            what, remedy = f"{REVIEWS} could not be fetched", "check that pip reaches a package index"
+            raise DataError(what, got=got, remedy=remedy)
         found[0].replace(archive)

@@ -14,14 +14,16 @@ from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.task import check_max_length
 
-ARGUMENT = "ARGUMENT"
-"""In the place of a METAVAR: the field is given by its position, without a flag."""
-CALIBRATION = 256
-"""Rows from which int8 in OpenVINO takes its scales; what gives scales is not compared."""
+ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
+CALIBRATION = 256  # rows from which int8 in OpenVINO takes its scales; what gives scales is not compared
 
-_Retention = Annotated[
-    str | None, 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.', "LIST"
-]
+_RETENTION = 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.'
+_TASK = "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns."
+_METRIC = "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's."
+_FAST = "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data."
+_ANSWERS = 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.'
+_PAPER = "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100."
+_Retention = Annotated[str | None, _RETENTION, "LIST"]
 _Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
 _Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
 
@@ -69,18 +71,12 @@ class Figures(Flags):
 class Columns:
     """What the texts are."""
 
-    task: Annotated[
-        str | None,
-        "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns.",
-        "NAME",
-    ] = None
+    task: Annotated[str | None, _TASK, "NAME"] = None
     text: Annotated[str | None, "Column of the text, for a task of your own.", "COL"] = None
     text_pair: Annotated[str | None, "Column of the second text, if there is one.", "COL"] = None
     label: Annotated[str | None, "Column of the label; by default label.", "COL"] = None
     regression: Annotated[bool, "The labels are numbers to predict, not classes."] = False
-    metric: Annotated[
-        str | None, "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's.", "NAME"
-    ] = None
+    metric: Annotated[str | None, _METRIC, "NAME"] = None
     max_length: Annotated[int | None, "N, the longest input; by default the task's, else the paper's rule.", "N"] = None
 
     def __post_init__(self) -> None:
@@ -170,9 +166,7 @@ class EvaluateFlags(Answering, Figures):
 class PredictFlags(Answering):
     """Which model answers what, and where the answers go."""
 
-    output: Annotated[
-        str | None, 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.', "FILE"
-    ] = None
+    output: Annotated[str | None, _ANSWERS, "FILE"] = None
     format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
     with_texts: Annotated[bool, "Write the texts beside their answers."] = False
     glue: Annotated[str | None, "Write GLUE's submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"] = None
@@ -195,11 +189,7 @@ class ExportFlags(Figures):
     model: Annotated[str, "Model folder.", "FOLDER"]
     to: Annotated[str, "onnx, openvino, or auto: whichever is the fastest here.", "ENGINE"]
     output: Annotated[str, "Folder for the exported model.", "FOLDER"]
-    precision: Annotated[
-        str | None,
-        "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data.",
-        "NAME",
-    ] = None
+    precision: Annotated[str | None, _FAST, "NAME"] = None
     data: Annotated[
         str | None,
         "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "
@@ -233,9 +223,7 @@ class BenchFlags(Figures):
     inputs: Annotated[int, "At most this many texts.", None, 1] = 64
     rounds: Annotated[int | None, "How often each arm answers all texts; by default 3.", None, 1] = None
     curves: Annotated[bool, "Measure also cost against length and against batch size."] = False
-    paper: Annotated[
-        int, "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100.", "RUNS", 0
-    ] = 0
+    paper: Annotated[int, _PAPER, "RUNS", 0] = 0
     plot: Annotated[str | None, "Write a picture (PNG).", "FILE"] = None
 
     def __post_init__(self) -> None:

@@ -27,12 +27,9 @@ from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
 from powerbert.text.tokenise import Text
 
-PADDED_TO = 128
-"""N, unless the user says so."""
-LONGEST = 512
-"""Words of the longest inputs of the curves."""
-LISTENING = 0.5
-"""Seconds for which `doctor` does nothing, to hear whether others work."""
+PADDED_TO = 128  # N, unless the user says so
+LONGEST = 512  # words of the longest inputs of the curves
+LISTENING = 0.5  # seconds for which `doctor` does nothing, to hear whether others work
 
 
 def bench(asked: BenchFlags, columns: Columns) -> None:

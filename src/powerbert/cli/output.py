@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -23,10 +24,10 @@ from powerbert.folders.manifest import own_files
 from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
-OUTPUTS = {"json", "output", "plot", "html"}
-"""Flags that name what a command writes."""
+OUTPUTS = {"json", "output", "plot", "html"}  # flags that name what a command writes
 
 Part = TypeVar("Part")
+_console = partial(Console, highlight=False, markup=False, emoji=False)
 
 
 def is_main() -> bool:
@@ -133,7 +134,3 @@ def writing(target: str, flag: str) -> Iterator[TextIO]:
             yield file
     except OSError as error:
         raise PowerBertError(f"{flag} cannot be written", got=target, rule=error.strerror or str(error)) from error
-
-
-def _console(*, stderr: bool) -> Console:
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)

@@ -27,11 +27,8 @@ from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.tokenise import Row
 from powerbert.training.data import answers, evaluate_with
 
-HELD = 4096
-"""Rows that are held and sorted by length at a time; the next ones are tokenised meanwhile."""
-
-Texts = tuple[int, dict[str, Any]]
-"""The line or row of the source, and its texts by the task's names."""
+HELD = 4096  # rows that are sorted by length at a time; the next ones are tokenised meanwhile
+Texts = tuple[int, dict[str, Any]]  # the line or row of the source, and its texts by the task's names
 
 
 def evaluate(asked: EvaluateFlags, columns: Columns) -> None:

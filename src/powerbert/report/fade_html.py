@@ -22,9 +22,10 @@ from powerbert.report.words import Word, chosen, processed, readable, sentence, 
 LARGE_TYPE = 60  # a sentence of so many word-vectors is set large
 NAMED = 4  # so many survivors are named beside their number
 TALL = 60  # a grid of more rows scrolls within its own frame
-PAGE, STYLE, SCRIPT = (
-    files("powerbert.report").joinpath(f"fade.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
-)
+INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})  # JSON that cannot end its script element
+HOME = files("powerbert.report")
+PAGE = Template((HOME / "fade.html").read_text("utf-8"))
+STYLE, SCRIPT = ((HOME / name).read_text("utf-8") for name in ("fade.css", "fade.js"))
 DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{DIGEST}'; base-uri 'none'"
 """Allows the inline style and the one script of this page; no connection, image or frame."""
@@ -36,15 +37,13 @@ def fade_page(trace: Trace, title: str) -> str:
     length, counts = len(words), [len(words), *map(len, trace.retained)]
     large = length <= LARGE_TYPE
     figures = _figures(trace, words) + "\n"
-    return Template(
-        PAGE
-    ).substitute(
+    return PAGE.substitute(
         encoders=encoders,
         policy=POLICY,
         title=escape(visible(title)),
         style=STYLE,
         script=SCRIPT,
-        data=_data(trace),
+        data=json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False).translate(INERT),
         size="large" if large else "small",
         figures_above="" if large else figures,  # a long text would hide the figures
         figures_below=figures if large else "",
@@ -63,12 +62,6 @@ def fade_page(trace: Trace, title: str) -> str:
     )
 
 
-def _data(trace: Trace) -> str:
-    """Write the trace as JSON that cannot end its script element: no < > & is left in it."""
-    text = json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
     with_elimination, without, fewer = processed(trace)
     encoders, ends = len(trace.retained), trace.retained[-1]
@@ -80,19 +73,12 @@ def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
         (f"Over {encoders} encoder{'s' if encoders > 1 else ''}", f"{fewer:.1f}&times;", "fewer"),
         ("Survive to the end", f"{len(ends)}", f"of {len(words)}{named}"),
     ]
-    cells = [
-        f'<div><dt>{term}</dt><dd dir="auto"><strong>{value}</strong> {more}</dd></div>'
-        for term, value, more in facts
-        if value
-    ]
-    return f'<dl class="figures">{"".join(cells)}</dl>'
+    cell = '<div><dt>{}</dt><dd dir="auto"><strong>{}</strong> {}</dd></div>'
+    return f'<dl class="figures">{"".join(cell.format(*fact) for fact in facts if fact[1])}</dl>'
 
 
 def _spans(words: tuple[Word, ...], attributes: Callable[[Word], str]) -> str:
-    """The sentence, an element per word; [CLS] and its like are isolated.
-
-    A paragraph takes its direction from the first real word.
-    """
+    """The sentence, an element per word; [CLS] and its like are isolated: the first real word gives the direction."""
     spans = []
     for word in words:
         element = "bdi" if word.special else "span"

@@ -19,8 +19,7 @@ LISTED_LINES = 4  # a row of a long text with more lines of retained words names
 SURVIVORS = 40  # words that the summary names
 LEAST_WIDTH = 12
 
-Piece = tuple[Text, bool]
-"""A word or the dots in its place, and whether it joins the piece before it."""
+Piece = tuple[Text, bool]  # a word or the dots in its place, and whether it joins the piece before it
 
 
 class Fade:
@@ -97,8 +96,7 @@ class Fade:
         figures = _pieces(f"{with_elimination:,} of {without:,} word-vectors, {fewer:.1f}x fewer")
         label, score = verdict(self.trace)
         answer = _pieces(f"{label} ({score})" if score else label, "bold")
-        facts = {"survive": named, "processed": figures, "predicted": answer}
-        for name, pieces in facts.items():
+        for name, pieces in {"survive": named, "processed": figures, "predicted": answer}.items():
             if pieces:
                 side = f"{name:<11}"
                 yield from _row(side, _broken(pieces, width - len(side)), ELIMINATED)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 INK, MUTED, TRACK = "#1f1c16", "#6a6353", "#ece7db"
-BLUE = "#0b5394"
-"""What is retained, and the model that eliminates."""
+BLUE = "#0b5394"  # what is retained, and the model that eliminates
 DEGREES = ("#fdfaf3", "#fde3b0", "#f6ac2a", "#c0690c", "#743700")  # r from 0 to 1, ever darker
 MOST_TITLE = 200  # characters of a title that are looked at; fewer are shown where they do not fit
 
@@ -37,8 +36,7 @@ DPI = 160
 
 COLOURS = {"eliminated": BLUE, "full": "#b9b2a3", "truncated": "#e3a857"}
 MARKS = "osD^vP*X"
-MOST_ARMS = 40
-"""Arms that are drawn, the fastest; all of them are in the table and the JSON."""
+MOST_ARMS = 40  # that are drawn, the fastest; all of them are in the table and the JSON
 
 
 @contextmanager
@@ -76,22 +74,18 @@ def retention_picture(parameters: Sequence[Sequence[float]], retention: Retentio
         )
         mesh = _draw_ranks(ranks, degrees, retention)
         _draw_bars(bars, rows, degrees, retention)
-        _draw_legend(ranks, rows, mesh)
-        _draw_title(ranks, rows, retention, title)
+        _draw_head(ranks, rows, mesh, retention, title)
         return png(figure)
 
 
 def _check(parameters: Sequence[Sequence[float]], retention: RetentionConfiguration) -> None:
-    widths = {len(row) for row in parameters}
-    got = rule = ""
+    widths, what = {len(row) for row in parameters}, "the retention parameters do not fit the retention configuration"
     if len(parameters) != len(retention) or len(widths) != 1 or 0 in widths:
         got = f"{len(parameters)} rows of {', '.join(map(str, sorted(widths))) or 'no'} values"
-        rule = f"one row per encoder, {len(retention)} rows of one width"
-    elif retention.max_length not in (None, *widths):
-        got = f"{widths.pop()} values per encoder"
+        raise RetentionError(what, got=got, rule=f"one row per encoder, {len(retention)} rows of one width")
+    if retention.max_length not in (None, *widths):
         rule = f"an absolute configuration has one value per rank, and N is {retention.max_length}"
-    if rule:
-        raise RetentionError("the retention parameters do not fit the retention configuration", got=got, rule=rule)
+        raise RetentionError(what, got=f"{widths.pop()} values per encoder", rule=rule)
     for j, row in enumerate(parameters, 1):
         if wrong := [value for value in row if not 0 <= value <= 1]:  # true for NaN
             what = f"a retention parameter of encoder {j} is out of range"
@@ -117,14 +111,10 @@ def _draw_ranks(axes: Axes, degrees: list[list[float]], retention: RetentionConf
     line.set(label="retained length", path_effects=[rim], clip_on=False, zorder=3)
     axes.set(xlim=(first, last), ylim=(borders[-1], borders[0]), yticks=range(1, encoders + 1))  # encoder 1 on top
     axes.set_ylabel("encoder", color=MUTED)
-    name = "rank by significance score"
-    if retention.is_relative:
-        axes.set_xticks(range(0, 101, 20), [f"{tick} %" for tick in range(0, 101, 20)])
-        name += ", as a share of the input's own length"
-    else:
-        axes.set_xticks(_rank_ticks(size))
-        name += f" (1 is CLS, N = {size})"
-    axes.set_xlabel(name, color=MUTED, labelpad=7)
+    axes.set_xticks(range(0, 101, 20) if retention.is_relative else _rank_ticks(size))
+    axes.xaxis.set_major_formatter("{x:g} %" if retention.is_relative else "{x:g}")
+    unit = ", as a share of the input's own length" if retention.is_relative else f" (1 is CLS, N = {size})"
+    axes.set_xlabel(f"rank by significance score{unit}", color=MUTED, labelpad=7)
     axes.tick_params(length=0, pad=6, labelcolor=INK)
     axes.spines[:].set_visible(False)
     return mesh
@@ -145,18 +135,14 @@ def _draw_bars(axes: Axes, rows: float, degrees: list[list[float]], retention: R
         axes.text(1.98, j, mass, ha="right", va="center_baseline", color=MUTED)
 
 
-def _draw_legend(axes: Axes, rows: float, mesh: QuadMesh) -> None:
-    """Say what colour and line mean, above the ranks."""
+def _draw_head(axes: Axes, rows: float, mesh: QuadMesh, retention: RetentionConfiguration, title: str) -> None:
+    """Above the ranks: what colour and line mean, what is retained in all, and as much of the title as fits."""
     strip = axes.inset_axes((0.193, 1 + ABOVE / rows, 0.271, 0.12 / rows))
     axes.figure.colorbar(mesh, cax=strip, orientation="horizontal", ticks=[]).outline.set_visible(False)
     strip.text(-0.06, 0, "r:  eliminated 0", ha="right", color=MUTED, transform=strip.transAxes)
     strip.text(1.05, 0, "1 retained", color=MUTED, transform=strip.transAxes)
     corner, close = (1, 1 + (ABOVE - 0.03) / rows), {"borderpad": 0, "borderaxespad": 0, "frameon": False}
     axes.legend(loc="lower right", bbox_to_anchor=corner, handlelength=2.6, labelcolor=MUTED, **close)
-
-
-def _draw_title(axes: Axes, rows: float, retention: RetentionConfiguration, title: str) -> None:
-    """Write as much of the title as fits, and what is retained in all."""
     part = sum(retention.fractions) / len(retention)
     summary = f"Retention parameters r; over all encoders {_percent(part)} of the word-vectors are retained"
     _above(axes, rows, TOP - 0.64, summary, color=MUTED)
@@ -249,13 +235,11 @@ def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> list[Line2D]:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
-    values = sorted({int(point[dial]) for point in points})
-    axes.set_xticks(values, [str(value) for value in values])
-    of, fixed = {
-        "length": ("words of an input", f"in batches of {points[0]['batch']}"),
-        "batch": ("inputs in a batch", f"of {points[0]['length']} words"),
-    }[dial]
-    axes.set_xlabel(of, color=MUTED)
+    axes.set_xticks(sorted({int(point[dial]) for point in points}))
+    axes.xaxis.set_major_formatter("{x:g}")
+    by_length = dial == "length"
+    axes.set_xlabel("words of an input" if by_length else "inputs in a batch", color=MUTED)
+    fixed = f"in batches of {points[0]['batch']}" if by_length else f"of {points[0]['length']} words"
     axes.set_title(f"Milliseconds per input, {fixed}", loc="left", fontsize=10, color=INK)
     _clean(axes)
     return marks

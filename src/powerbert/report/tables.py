@@ -19,13 +19,15 @@ FULL_CELLS, SHADED_CELLS = "cyan", "bright_black"
 LEAST_BAR, WIDEST_BAR = 8, 40  # cells
 
 
-def plain_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
-    """An empty table with columns of words, then of numbers."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for column in words:
-        table.add_column(column)
-    for column in numbers:
-        table.add_column(column, justify="right")
+def plain_table(
+    title: str, words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = (), **style: Any
+) -> Table:
+    """An empty table with columns of words, then of numbers, and last of words that may break anywhere."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_edge=False, **{"padding": 0} | style)
+    kinds: Any = ((words, {}), (numbers, {"justify": "right"}), (last, {"overflow": "fold"}))
+    for columns, how in kinds:
+        for column in columns:
+            table.add_column(column, **how)
     return table
 
 
@@ -55,10 +57,9 @@ def retention_table(retention: RetentionConfiguration) -> Table:
 
     Consecutive encoders that retain the same share one row.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=SHADED_CELLS)
-    table.add_column("encoder", justify="right", no_wrap=True)
-    table.add_column("retains", justify="right", no_wrap=True)
-    table.add_column("of the input's own length" if retention.is_relative else f"of N={retention.max_length}")
+    whole = "of the input's own length" if retention.is_relative else f"of N={retention.max_length}"
+    style: Any = {"padding": (0, 1), "pad_edge": False, "header_style": SHADED_CELLS}
+    table = plain_table("", [], ["encoder", "retains"], [whole], **style)
     for name, (value, share) in runs(zip(retention.values, retention.fractions, strict=True)):
         table.add_row(name, f"{100 * share:.2f} %" if retention.is_relative else f"{value}", ShareBar(share))
     return table
@@ -92,9 +93,8 @@ def comparison_table(figures: Mapping[str, Any], exported: str, metric: str) -> 
 def headline_table(figures: dict[str, Any]) -> Table:
     """How many times as fast, the hardest comparison first."""
     mean = figures["mean_length"]
-    table = plain_table(f"times as fast: {figures['texts']} texts, {mean:.0f} words on average", [], [""])
-    for column in ("against", "eliminated", "baseline"):
-        table.add_column(column, overflow="fold")
+    title = f"times as fast: {figures['texts']} texts, {mean:.0f} words on average"
+    table = plain_table(title, [], [""], ["against", "eliminated", "baseline"])
     for row in figures["headline"]:
         arms = [row[name].rpartition(" ")[0] for name in ("arm", "baseline")]  # the column says which model
         table.add_row(f"{row['ratio']:.2f}x", row["against"], *arms)
@@ -166,13 +166,8 @@ def machine_table(figures: dict[str, Any]) -> Table:
 def engines_table(figures: dict[str, Any]) -> Table:
     """Every engine in every precision: whether it runs, and how fast."""
     title = "one linear layer of a BERT-base, 256 word-vectors, one core"
-    narrow: Any = {"padding": (0, 1, 0, 0), "pad_edge": False, "show_edge": False}  # the pip command fits 80 columns
-    table = Table(title=title, box=box.SIMPLE_HEAD, **narrow)
-    for name in ("engine", "precision"):
-        table.add_column(name, no_wrap=True)
-    for name in ("GFLOP/s", "x fp32"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    narrow = {"padding": (0, 1, 0, 0), "pad_edge": False}  # the pip command fits 80 columns
+    table = plain_table(title, ["engine", "precision"], ["GFLOP/s", "x fp32"], [""], **narrow)
     for row in figures["engines"]:
         verdict = Verdict(**row)
         speed = "" if verdict.gflops is None else f"{verdict.gflops:,.0f}"
@@ -198,6 +193,6 @@ def choice_lines(figures: dict[str, Any]) -> list[str]:
     said = {"fastest": "fastest", "same_answers": "fastest with the answers of fp32"}
     choices = {said[name]: choice for name, choice in figures["recommended"].items() if choice is not None}
     lines = [f"{name}: {choice['engine']} {choice['precision']}" for name, choice in choices.items()]
-    for variable, value in figures["environment"].items():
-        lines.append(f"set {variable}={value} for training in bf16; engines that need it are opened with it anyway")
+    also = "for training in bf16; engines that need it are opened with it anyway"
+    lines += [f"set {variable}={value} {also}" for variable, value in figures["environment"].items()]
     return [*lines, "powerbert bench measures your own model and texts"]

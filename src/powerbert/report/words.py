@@ -31,12 +31,9 @@ class Word:
     """A word piece as a person reads it; one word-vector."""
 
     text: str
-    last: int
-    """The last encoder that retained it, 0 if encoder 1 eliminated it."""
-    joins: bool = False
-    """Whether it is written without a space after the piece before it."""
-    special: bool = False
-    """Whether the tokenizer added it: [CLS], [SEP] and their like."""
+    last: int  # the last encoder that retained it, 0 if encoder 1 eliminated it
+    joins: bool = False  # whether it is written without a space after the piece before it
+    special: bool = False  # whether the tokenizer added it: [CLS], [SEP] and their like
 
     @property
     def continues(self) -> bool:

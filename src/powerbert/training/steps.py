@@ -22,8 +22,7 @@ from powerbert.training.retention_parameters import RetentionParameters, release
 from powerbert.training.runner import Folder, StepResult, begin, inputs_per_step
 from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
 
-PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"
-"""The r that a search learned, in its folder."""
+PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"  # the r that a search learned, in its folder
 
 logger = logging.getLogger(__name__)
 
