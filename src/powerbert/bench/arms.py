@@ -89,8 +89,7 @@ class Workbench:
         self.counted: dict[tuple[bool, bool, int], int] = {}
         check_texts(self.texts)
         self.max_length = min(max_length, limits_of(self.models[False], self.tokenizer).longest)
-        stock = self.engine(PLAIN)
-        self.rows = tokenise_for(stock, self.texts, self.max_length).rows
+        self.rows = tokenise_for(self.engine(PLAIN), self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
     def engine(self, arm: Arm) -> Engine:
@@ -145,9 +144,8 @@ class Workbench:
         for n in range(inputs):
             at = n * length % len(words)
             body = (words[at:] + words * (length // len(words) + 1))[: length - 2]
-            ids = [cls, *body, sep][:length]
-            zeros = {name: [0] * length for name in self.rows[0] if name == "token_type_ids"}
-            rows.append({"input_ids": ids, "attention_mask": [1] * length} | zeros)
+            row = {name: [0] * length for name in self.rows[0]}  # one segment
+            rows.append(row | {"input_ids": [cls, *body, sep][:length], "attention_mask": [1] * length})
         other = copy.copy(self)  # engines and what was counted are shared
         other.rows, other.lengths, other.max_length = rows, [length] * inputs, length
         return other

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -84,15 +84,12 @@ def write_folder(folder: str | Path, write: Callable[[Path], None], check: Calla
 
 def sync(path: Path) -> None:
     """Have the disk hold a file, or the names in a folder, before anything is renamed over it."""
-    try:
+    with suppress(OSError) if path.is_dir() else nullcontext():  # some systems cannot sync a folder
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    except OSError:
-        if not path.is_dir():  # some systems cannot sync a folder
-            raise
 
 
 def swap(staging: Path, target: Path) -> None:
