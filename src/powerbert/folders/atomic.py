@@ -114,8 +114,7 @@ def swap(staging: Path, target: Path) -> None:
 def _exchange(one: Path, other: Path) -> bool:
     """Let two folders exchange their names in one step; False where there is no such step."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    return rename is not None and rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _rename_both(staging: Path, target: Path) -> None:
@@ -138,13 +137,10 @@ def _beside(path: Path) -> Path:
 def only_run(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; a second run in it is refused. A killed run lets go by itself."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(blocking=False)
+        held = FileLock(folder / LOCK).acquire(blocking=False)
     except Timeout:
         remedy = "wait for it, or choose another --output"
         raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
