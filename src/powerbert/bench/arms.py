@@ -27,16 +27,13 @@ from powerbert.modeling.storage import load
 from powerbert.text.batches import collate, length_order
 from powerbert.text.tokenise import Row, Text, check_texts
 
-STOCK = "stock"
-"""The engine everybody starts from: the model as transformers runs it, weights as they are."""
+STOCK = "stock"  # the engine everybody starts from: the model as transformers runs it, weights as they are
 MODELS = ("full", "eliminated", "truncated")
 FEEDS = ("fixed", "dynamic", "sorted", "packed")
-SCALING_TEXTS = 4
-"""Texts from which int8 takes its scales; speed does not depend on them."""
+SCALING_TEXTS = 4  # from which int8 takes its scales; speed does not depend on them
 TRACING, SCALING, OPENING = {False: 0.7, True: 3.0}, 0.7, 2.0
 """Seconds for an estimate: to trace an encoder (with elimination: True), to scale one, to open a graph."""
-OF_STOCK = 0.5
-"""An arm's share of the time that stock transformers takes for texts one by one; for an estimate."""
+OF_STOCK = 0.5  # an arm's share of the time that stock transformers takes for texts one by one; for an estimate
 EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Engines that run an exported graph, and the package that each needs."""
 
@@ -50,8 +47,7 @@ def own_feed(engine: str) -> str:
 class Arm:
     """One way to answer all texts."""
 
-    model: str
-    """full; eliminated; or truncated: full on texts cut to the eliminated model's mean length."""
+    model: str  # full; eliminated; or truncated: full on texts cut to the eliminated model's mean length
     feed: str
     """fixed: padded to N, PAD computed like words, as the paper measures; dynamic: padded to the longest of
     a batch, in the order given; sorted: batches of like length; packed: the same without computing PAD."""
@@ -63,6 +59,9 @@ class Arm:
     def name(self) -> str:
         """A line of the table."""
         return f"{self.engine} {self.precision} {self.feed} {self.batch} {self.model}"
+
+
+PLAIN = Arm("full", "dynamic", STOCK, "fp32", 1)
 
 
 class Stock(TorchEngine):
@@ -90,8 +89,7 @@ class Workbench:
         self.counted: dict[tuple[bool, bool, int], int] = {}
         check_texts(self.texts)
         self.max_length = min(max_length, limits_of(self.models[False], self.tokenizer).longest)
-        stock = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1))
-        self.rows = tokenise_for(stock, self.texts, self.max_length).rows
+        self.rows = tokenise_for(self.engine(PLAIN), self.texts, self.max_length).rows
         self.lengths = [len(row["input_ids"]) for row in self.rows]
 
     def engine(self, arm: Arm) -> Engine:
@@ -117,14 +115,12 @@ class Workbench:
     def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
         """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""
         graphs = {(arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED}
-        encoders = self.engine(Arm("full", "dynamic", STOCK, "fp32", 1)).encoders
         per_encoder = sum(TRACING[eliminated] for eliminated in {graph[2] for graph in graphs})
         per_encoder += SCALING * sum(graph[:2] == ("openvino", "int8") for graph in graphs)
-        few = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4)
-        run = few.run(Arm("full", "dynamic", STOCK, "fp32", 1))
+        run = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4).run(PLAIN)
         run()
         each = OF_STOCK * sum(run()) / 4 * len(self.texts)
-        return encoders * per_encoder + OPENING * len(graphs) + (rounds + 1) * each * len(arms)
+        return self.engine(PLAIN).encoders * per_encoder + OPENING * len(graphs) + (rounds + 1) * each * len(arms)
 
     def run(self, arm: Arm) -> Callable[[], list[float]]:
         """A function that answers all texts once and returns the seconds of each batch."""
@@ -148,9 +144,8 @@ class Workbench:
         for n in range(inputs):
             at = n * length % len(words)
             body = (words[at:] + words * (length // len(words) + 1))[: length - 2]
-            ids = [cls, *body, sep][:length]
-            zeros = {name: [0] * length for name in self.rows[0] if name == "token_type_ids"}
-            rows.append({"input_ids": ids, "attention_mask": [1] * length} | zeros)
+            row = {name: [0] * length for name in self.rows[0]}  # one segment
+            rows.append(row | {"input_ids": [cls, *body, sep][:length], "attention_mask": [1] * length})
         other = copy.copy(self)  # engines and what was counted are shared
         other.rows, other.lengths, other.max_length = rows, [length] * inputs, length
         return other
@@ -202,9 +197,8 @@ def same_mean(lengths: Sequence[int], share: float) -> int:
 
 def _filled(batch: Batch, length: int, pad: int) -> dict[str, Any]:
     """Pad to N and call every position a word, so that PAD costs what it costs in the paper's protocol."""
-    values = {"input_ids": pad, "attention_mask": 1}
-    room = {name: ((0, 0), (0, length - rows.shape[1])) for name, rows in batch.items()}
-    filled = {name: numpy.pad(rows, room[name], constant_values=values.get(name, 0)) for name, rows in batch.items()}
+    room, values = ((0, 0), (0, length - batch["input_ids"].shape[1])), {"input_ids": pad}
+    filled = {name: numpy.pad(rows, room, constant_values=values.get(name, 0)) for name, rows in batch.items()}
     return filled | {"attention_mask": numpy.ones_like(filled["attention_mask"])}
 
 

@@ -23,6 +23,10 @@ _METRIC = "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by 
 _FAST = "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data."
 _ANSWERS = 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.'
 _PAPER = "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100."
+_FILES = "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a pair)"
+_OWN = f"without --calibration int8 in OpenVINO takes its scales from the first {CALIBRATION} rows"
+_SCALES = f"of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO its scales; then all of --data is compared"
+_COMPARED = f"Your own texts, to compare the answers with torch; {_OWN} and is compared on the others."
 _Retention = Annotated[str | None, _RETENTION, "LIST"]
 _Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
 _Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
@@ -141,12 +145,7 @@ class Answering(Flags):
     """Which model answers what, and how."""
 
     model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
-    data: Annotated[
-        str,
-        "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a "
-        "pair), or with --task the folder that holds the task.",
-        "FILE",
-    ]
+    data: Annotated[str, f"{_FILES}, or with --task the folder that holds the task.", "FILE"]
     engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
     precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
     threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1] = None
@@ -190,18 +189,8 @@ class ExportFlags(Figures):
     to: Annotated[str, "onnx, openvino, or auto: whichever is the fastest here.", "ENGINE"]
     output: Annotated[str, "Folder for the exported model.", "FOLDER"]
     precision: Annotated[str | None, _FAST, "NAME"] = None
-    data: Annotated[
-        str | None,
-        "Your own texts, to compare the answers with torch; without --calibration int8 in OpenVINO takes its "
-        f"scales from the first {CALIBRATION} rows and is compared on the others.",
-        "FILE",
-    ] = None
-    calibration: Annotated[
-        str | None,
-        f"Texts with the columns of --data, of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO "
-        "its scales; then all of --data is compared.",
-        "FILE",
-    ] = None
+    data: Annotated[str | None, _COMPARED, "FILE"] = None
+    calibration: Annotated[str | None, f"Texts with the columns of --data, {_SCALES}.", "FILE"] = None
     split: _Split = None
     rows: _Rows = None
     retention: _Retention = None

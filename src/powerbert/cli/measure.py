@@ -13,8 +13,7 @@ import torch
 from rich.console import Group
 
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
-from powerbert.bench.curves import curves, paper_protocol
-from powerbert.bench.run import choose_arms, measure_arms
+from powerbert.bench.run import choose_arms, curves, measure_arms, paper_protocol
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 import numpy
@@ -11,10 +12,8 @@ from powerbert.engines.engine import Engine
 from powerbert.text.batches import BUDGET, collate, plan_batches
 from powerbert.text.tokenise import Text, Tokenised, check_texts, tokenise
 
-MOST_HELD = 2048
-"""Texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size."""
-FIRST = 32
-"""Texts of a stream's first window, so that its first answers come soon."""
+MOST_HELD = 2048  # texts that are held, tokenised and sorted at a time: bounds memory for a stream of any size
+FIRST = 32  # texts of a stream's first window, so that its first answers come soon
 
 Logits = NDArray[numpy.float32]  # (labels,)
 Item = TypeVar("Item")
@@ -66,18 +65,15 @@ def windows(stream: Iterable[Item], most: int = MOST_HELD, first: int | None = N
     size, source = min(first or most, most), iter(stream)
     while True:
         held: list[Item] = []
-        error: Exception | None = None
         try:
-            while len(held) < size:
-                held.append(next(source))
-        except StopIteration:
-            pass
-        except Exception as problem:  # whatever the source raises: the answers before it come first
-            error = problem
+            for item in islice(source, size):
+                held.append(item)
+        except Exception:  # whatever the source raises: the answers before it come first
+            if held:
+                yield held
+            raise
         if held:
             yield held
-        if error is not None:
-            raise error
         if len(held) < size:
             return
         size = min(2 * size, most)

@@ -28,9 +28,8 @@ from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MissingExtraError, PowerBertError, require
-from powerbert.export.exported import PRECISIONS
 from powerbert.export.graph import trace_graph
-from powerbert.export.write import export, needs_scales
+from powerbert.export.write import PRECISIONS, export, needs_scales
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.measure import interleave
 from powerbert.modeling.apply import remove
@@ -40,15 +39,11 @@ from powerbert.modeling.trace import Retained
 from powerbert.text.batches import Integers
 from powerbert.text.tokenise import Text
 
-CALIBRATED = (8, 16, 32, 64, 128, 512)
-"""Word-vectors of a calibration input, as far as the model reads."""
-SMALL_BATCH, MOST_WORDS = 4, 256
-"""A small batch: so many rows, and so many word-vectors at most."""
+CALIBRATED = (8, 16, 32, 64, 128, 512)  # word-vectors of a calibration input, as far as the model reads
+SMALL_BATCH, MOST_WORDS = 4, 256  # a small batch: so many rows, and so many word-vectors at most
 CALIBRATION_ROUNDS = 2
-AGREEMENT = 0.99
-"""Share of the texts that should keep their label in a lower precision."""
-PAYS = 0.95
-"""Elimination must stay under this share of the full model's time; what is nearer is noise."""
+AGREEMENT = 0.99  # share of the texts that should keep their label in a lower precision
+PAYS = 0.95  # elimination must stay under this share of the full model's time; what is nearer is noise
 
 Timings = dict[tuple[str, bool, int, int], float]
 """Engine, whether it eliminates, rows and length of a batch -> seconds of the fastest round: a disturbance adds."""
@@ -69,8 +64,7 @@ class Choice:
     """The arms that answer, and the timings that say why."""
 
     engine: str
-    crossover: int | None
-    """Inputs of so many word-vectors and more are answered with elimination; None: it never pays."""
+    crossover: int | None  # inputs of so many word-vectors and more are answered with elimination; None: it never pays
     timings: Timings = field(repr=False, hash=False)
 
 

@@ -23,6 +23,7 @@ from powerbert.text.tokenise import Text
 logger = logging.getLogger(__name__)
 
 BEST: Literal["best"] = "best"
+_A_TEXT = 'a string, or a pair as {"text": ..., "text_pair": ...}'
 
 TopK = int | Literal["best"] | None
 
@@ -66,7 +67,7 @@ class Classifier:
         alone = isinstance(inputs, str | bytes | Mapping)
         given = [inputs] if alone else inputs
         if not isinstance(given, Iterable):
-            raise _not_text(0, inputs)
+            raise PowerBertError("text 0 is not text", got=inputs, rule=_A_TEXT)
         answers = self._answers(given, top_k, function, batch_size, progress)
         if alone:
             # transformers answers a lone text in a list, and a lone pair not.
@@ -76,22 +77,19 @@ class Classifier:
     def _answers(
         self, given: Iterable[Any], top_k: TopK, function: str, batch_size: int | None, progress: bool
     ) -> Iterator[Label | list[Label]]:
-        listed, read = isinstance(given, Sequence), 0
+        read, total = 0, len(given) if isinstance(given, Sequence) else None
         texts = (_text(item, number) for number, item in enumerate(given))
-        total = len(given) if isinstance(given, Sequence) else None
         with tqdm(total=total, unit=" texts", disable=not progress) as bar:
-            for held in windows(texts, MOST_HELD, None if listed else FIRST):
+            for held in windows(texts, MOST_HELD, FIRST if total is None else None):
                 made = tokenise_for(self.engine, held)
                 self._warn(held, made.cut, read)
                 read += len(held)
                 for logits in answer_rows(self.engine, made.rows, most=batch_size, done=bar.update):
-                    yield self._labels(scores(logits.tolist(), function), top_k)
+                    found = scores(logits.tolist(), function)
+                    best = ranked(found, self.engine.labels, 1 if isinstance(top_k, str) else top_k)
+                    yield best[0] if top_k == BEST else best
         if not read:
             logger.warning("no text was given, so there is no answer")
-
-    def _labels(self, found: list[float], top_k: TopK) -> Label | list[Label]:
-        best = ranked(found, self.engine.labels, 1 if isinstance(top_k, str) else top_k)
-        return best[0] if top_k == BEST else best
 
     def _warn(self, texts: Sequence[Text], cut: Sequence[bool], first: int) -> None:
         """Say which texts the answer says little about, a line for each kind."""
@@ -113,8 +111,7 @@ def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = 
     """
     folder = Path(folder)
     if not isinstance(engine, str) or engine not in (AutoEngine.name, *ENGINES):
-        known = ", ".join((AutoEngine.name, *ENGINES))
-        raise PowerBertError("unknown engine", got=engine, rule=f"one of {known}")
+        raise PowerBertError("unknown engine", got=engine, rule="one of " + ", ".join((AutoEngine.name, *ENGINES)))
     opened = open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
     return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)
 
@@ -127,9 +124,4 @@ def _text(item: object, number: int) -> Text:
         text, pair = item.get("text"), item.get("text_pair") or None
         if isinstance(text, str) and (pair is None or isinstance(pair, str)):
             return text if pair is None else (text, pair)
-    raise _not_text(number, item)
-
-
-def _not_text(number: int, got: object) -> PowerBertError:
-    rule = 'a string, or a pair as {"text": ..., "text_pair": ...}'
-    return PowerBertError(f"text {number} is not text", got=got, rule=rule)
+    raise PowerBertError(f"text {number} is not text", got=item, rule=_A_TEXT)

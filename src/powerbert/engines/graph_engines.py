@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from powerbert.engines.engine import Answer, Engine
 from powerbert.errors import ModelFolderError, one_line, require
-from powerbert.export.exported import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, read_exported
 from powerbert.export.graph import LOGITS
+from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, read_exported
 from powerbert.folders.manifest import MANIFEST, Manifest
 from powerbert.folders.safe import read_tokenizer
 from powerbert.modeling.trace import by_input
@@ -40,9 +40,11 @@ class GraphEngine(Engine):
         with one_line(f"{graph} cannot be loaded", EXPORT_AGAIN):
             inputs = self.open(graph, threads)
         if inputs != set(self.limits.inputs):
-            what = f"the graph in {graph.parent} reads other inputs than {MANIFEST} says"
-            rule = f"{sorted(self.limits.inputs)}"
-            raise ModelFolderError(what, got=sorted(inputs), rule=rule, remedy=EXPORT_AGAIN)
+            what, rule = (
+                f"the graph in {graph.parent} reads other inputs than {MANIFEST} says",
+                sorted(self.limits.inputs),
+            )
+            raise ModelFolderError(what, got=sorted(inputs), rule=str(rule), remedy=EXPORT_AGAIN)
 
     @abstractmethod
     def open(self, graph: Path, threads: int | None) -> set[str]:
@@ -117,11 +119,9 @@ class OpenVinoEngine(GraphEngine):
 
     @override
     def open(self, graph: Path, threads: int | None) -> set[str]:
-        hint = _HINTS[self.precision]
-        self._options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
+        hint, own = _HINTS[self.precision], {} if threads is None else {"INFERENCE_NUM_THREADS": str(threads)}
+        self._options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY", **own}
         self._options["CPU_RUNTIME_CACHE_CAPACITY"] = str(KERNELS)
-        if threads is not None:
-            self._options["INFERENCE_NUM_THREADS"] = str(threads)
         self._core, self._lock = require("openvino", self.name).Core(), Lock()
         self._free: dict[bool, list[Any]] = {False: [], True: []}
         with _few_kernels():
@@ -165,11 +165,10 @@ def _few_kernels() -> Iterator[None]:
 
     Only meanwhile, for torch has a oneDNN of its own; a size that the user has set stays.
     """
-    if _ONEDNN in os.environ:
-        yield
-        return
-    os.environ[_ONEDNN] = str(ONEDNN_KERNELS)
+    was_set = _ONEDNN in os.environ
+    os.environ.setdefault(_ONEDNN, str(ONEDNN_KERNELS))
     try:
         yield
     finally:
-        del os.environ[_ONEDNN]
+        if not was_set:
+            del os.environ[_ONEDNN]

@@ -7,7 +7,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
-from powerbert.export.exported import Exported, read_exported
+from powerbert.export.write import Exported, read_exported
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
@@ -30,7 +30,7 @@ def open_engine(
     have is found out before it is used. bf16 that crashes or is slower than fp32 is replaced by fp32,
     with a warning; int8 that crashes is refused. `Engine.precision` tells which one it is.
 
-    manifest: what `read_manifest` gave for this folder, where the caller has read it: every file is hashed for it.
+    manifest: as in `Engine.load`.
     """
     folder = Path(folder)
     manifest = manifest or read_manifest(folder)
@@ -57,12 +57,9 @@ def _sound(exported: Exported, precision: str) -> str:
     verdict = probe(engine, precision)
     bar = barrier(verdict)
     why = bar or slowness(verdict)
-    if why is None:
-        return precision
-    if precision != "int8":
-        logger.warning("%s in %s %s: running in fp32", precision, engine, why)
-        return "fp32"
-    if bar is not None:
+    if bar is not None and precision == "int8":
         raise PowerBertError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
-    logger.warning("int8 in %s %s: better export the model in fp32", engine, why)
-    return precision
+    if why is not None:
+        instead = "better export the model in fp32" if precision == "int8" else "running in fp32"
+        logger.warning("%s in %s %s: %s", precision, engine, why, instead)
+    return precision if why is None or precision == "int8" else "fp32"

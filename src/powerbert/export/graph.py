@@ -54,17 +54,12 @@ def trace_graph(model: Any, limits: Limits) -> Any:
     # Batch and length of the example must differ, or the exporter takes them for one number.
     example = {name: torch.ones(length + 1, length, dtype=torch.long) for name in limits.inputs}
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
-    with (
-        silenced(),
-        one_line("the model cannot be traced", "export a model of a supported family", ExportError),
-        torch.no_grad(),
-        _quiet(),
-    ):
+    traced = one_line("the model cannot be traced", "export a model of a supported family", ExportError)
+    with silenced(), traced, torch.no_grad(), _quiet():
         model(**example)  # what Rand-WS computes once and remembers must not be remembered from a trace
         program = torch.export.export(Graph(model), (), kwargs=example, dynamic_shapes=dict.fromkeys(example, free))
-        onnx: Any = torch.onnx.export(
-            program, input_names=list(example), output_names=outputs_of(model), dynamo=True, verbose=False
-        )
+        names: Any = {"input_names": list(example), "output_names": outputs_of(model)}
+        onnx: Any = torch.onnx.export(program, **names, dynamo=True, verbose=False)
     _forget_sources(onnx.model)
     return onnx
 
@@ -80,10 +75,7 @@ def outputs_of(model: Any) -> list[str]:
 def _recording(model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """Collect the retained positions while the model runs; the head would not hand them on."""
     recorded: list[tuple[Tensor, Tensor]] = []
-    if not eliminates(model):
-        yield recorded
-        return
-    base = base_of(model)
+    handles: list[Any] = []
 
     def ask(_: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return args, {**kwargs, "output_retained": True}
@@ -91,7 +83,9 @@ def _recording(model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
     def collect(_: Any, __: Any, output: Any) -> None:
         recorded.extend(output.retained)
 
-    handles = [base.register_forward_pre_hook(ask, with_kwargs=True), base.register_forward_hook(collect)]
+    if eliminates(model):
+        base = base_of(model)
+        handles = [base.register_forward_pre_hook(ask, with_kwargs=True), base.register_forward_hook(collect)]
     try:
         yield recorded
     finally:

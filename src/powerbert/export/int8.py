@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from powerbert.errors import require
 from powerbert.text.batches import Integers
 
-_RUNTIME = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
-_LARGEST = 127
-_LEAST = 1e-20
-"""Instead of a largest element of 0, which cannot divide."""
+_RUNTIME = "com.microsoft"  # domain of ONNX Runtime's own operators
+_LARGEST, _LEAST = 127, 1e-20  # the latter instead of a largest element of 0, which cannot divide
 
 
 def quantise_onnx(source: Path, target: Path) -> None:
@@ -66,13 +63,8 @@ class _Rewriter:
         words, name = node.input
         integers, largest = self._quantised(words)
         scale = _scales(weight)
-        inputs = [
-            integers,
-            self._constant(f"{name}/int8", np.rint(weight / scale).astype(np.int8)),
-            self._step,
-            self._constant(f"{name}/scale", scale.astype(np.float32)),
-            self._middle,
-        ]
+        whole = self._constant(f"{name}/int8", np.rint(weight / scale).astype(np.int8))
+        inputs = [integers, whole, self._step, self._constant(f"{name}/scale", scale.astype(np.float32)), self._middle]
         product = self._node("MatMulIntegerToFloat", inputs, f"{node.output[0]}/product", domain=_RUNTIME)
         self._node("Mul", [product, largest], node.output[0])
 
@@ -119,11 +111,7 @@ def quantise_openvino(model: Any, batches: list[dict[str, Integers]]) -> Any:
     nncf = require("nncf", "openvino")
     # Not its set_log_level, which also silences handlers that others have put there.
     logging.getLogger("nncf").setLevel(logging.ERROR)
+    options = {"model_type": nncf.ModelType.TRANSFORMER, "subset_size": len(batches)}
+    options["advanced_parameters"] = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)
     with redirect_stdout(StringIO()):  # its progress bars
-        return nncf.quantize(
-            model,
-            nncf.Dataset(batches),
-            model_type=nncf.ModelType.TRANSFORMER,
-            subset_size=len(batches),
-            advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE),
-        )
+        return nncf.quantize(model, nncf.Dataset(batches), **options)

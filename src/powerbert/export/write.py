@@ -1,6 +1,7 @@
-"""Export a classifier with its tokenizer and retention configuration to another engine.
+"""Export a classifier with its tokenizer and retention configuration to another engine; and what was exported.
 
 The folder is written whole or not at all, and `powerbert.json` holds a sha256 of every file, as in a saved one.
+Its entry `export` names the engine that runs it.
 """
 
 import copy
@@ -8,24 +9,28 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
-from powerbert.errors import PowerBertError, UnsupportedModelError, one_line, require
-from powerbert.export.exported import GRAPHS, PRECISIONS
+from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError, one_line, require
 from powerbert.export.graph import trace_graph
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.folders.atomic import write_folder
-from powerbert.folders.manifest import check_replaceable, write_manifest
-from powerbert.folders.safe import silenced
+from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
+from powerbert.folders.safe import read_config, silenced
 from powerbert.machine.verdicts import prepare_openvino
 from powerbert.modeling.apply import elimination_of
 from powerbert.modeling.limits import Limits, check_batch, check_classifier, limits_of
-from powerbert.modeling.storage import elimination_to_json
+from powerbert.modeling.storage import elimination_in, elimination_to_json
+from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
+
+GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}  # the file that each engine reads
+PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
+EXPORT_AGAIN = "export the model again"
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +57,16 @@ def export(
     """
     check_engine(to, precision)
     check_exportable(folder)
-    scaled = needs_scales(to, precision)
-    if scaled and not calibration:
+    calibration = calibration if needs_scales(to, precision) else ()
+    if needs_scales(to, precision) and not calibration:
         remedy = "give some hundreds of the texts it will meet"
         raise PowerBertError("int8 in OpenVINO needs calibration texts", remedy=remedy)
     _check_source(model, to)
     limits = limits_of(model, tokenizer)
-    batches = _batches(tokenizer, limits, calibration if scaled else ())
+    # One by one: PAD would widen the scales (docs/results/notes/inference.md).
+    own = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
+    rows = tokenise(own, calibration, limits.longest, limits.inputs).rows
+    batches = [check_batch(collate([row], None), limits) for row in rows]
     labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
     about = {"engine": to, "precision": precision, "labels": labels, **limits._asdict()}
 
@@ -102,9 +110,8 @@ def check_engine(to: str, precision: str) -> None:
     """Refuse an engine that nothing is exported to, and a precision that it does not have."""
     if not isinstance(to, str) or to not in PRECISIONS:
         raise PowerBertError("a model cannot be exported to this", got=to, rule="one of " + ", ".join(PRECISIONS))
-    known = PRECISIONS[to]
-    if precision not in known:
-        raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(known))
+    if precision not in PRECISIONS[to]:
+        raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(PRECISIONS[to]))
 
 
 def _write_onnx(program: Any, target: Path, precision: str) -> None:
@@ -129,8 +136,52 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
         openvino.save_model(graph, str(target), compress_to_fp16=False)
 
 
-def _batches(tokenizer: PreTrainedTokenizerBase, limits: Limits, texts: Sequence[Text]) -> list[dict[str, Integers]]:
-    """Calibration texts one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
-    tokenizer = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
-    rows = tokenise(tokenizer, texts, limits.longest, limits.inputs).rows
-    return [check_batch(collate([row], None), limits) for row in rows]
+class Exported(NamedTuple):
+    """What an exported folder says of itself."""
+
+    engine: str
+    precision: str
+    limits: Limits
+    labels: dict[int, str]
+    problem_type: str | None
+    retention: RetentionConfiguration | None
+    encoders: int
+
+
+def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | None:
+    """Read what an exported folder says of itself, and check its files; None if it is not exported.
+
+    manifest: what `read_manifest` gave for this folder, where the caller has read it.
+    """
+    if not folder.is_dir():
+        raise ModelFolderError(f"{folder} is not a folder", rule="a model is a local folder")
+    manifest = manifest or read_manifest(folder)
+    if manifest.export is None:
+        return None
+    elimination = elimination_in(folder, manifest)
+    retention = None if elimination is None else elimination[0]
+    match manifest.export:
+        case {
+            "engine": str(engine),
+            "precision": str(precision),
+            "labels": list(labels),
+            "inputs": list(inputs),
+            "longest": int(longest),
+            "vocabulary": int(vocabulary),
+            "types": int(types),
+        } if labels and all(isinstance(name, str) for name in (*labels, *inputs)):
+            limits = Limits(tuple(inputs), longest, vocabulary, types)
+            if 1 <= longest <= 1_000_000 and 1 <= vocabulary <= 10_000_000 and 0 <= types <= 100_000:
+                problem_type, encoders = _configured(folder)
+                encoders = encoders if retention is None else len(retention)
+                return Exported(engine, precision, limits, dict(enumerate(labels)), problem_type, retention, encoders)
+    raise ModelFolderError(f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN)
+
+
+def _configured(folder: Path) -> tuple[str | None, int]:
+    """The problem type and the number of encoders in the configuration, whose sha256 has been compared."""
+    read_config(folder)  # refuses what from_pretrained would follow
+    with silenced(), one_line(f"{folder / CONFIG} cannot be read", EXPORT_AGAIN):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    # ALBERT may run several layers where its configuration counts one.
+    return config.problem_type, config.num_hidden_layers * getattr(config, "inner_group_num", 1)

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -84,15 +84,12 @@ def write_folder(folder: str | Path, write: Callable[[Path], None], check: Calla
 
 def sync(path: Path) -> None:
     """Have the disk hold a file, or the names in a folder, before anything is renamed over it."""
-    try:
+    with suppress(OSError) if path.is_dir() else nullcontext():  # some systems cannot sync a folder
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    except OSError:
-        if not path.is_dir():  # some systems cannot sync a folder
-            raise
 
 
 def swap(staging: Path, target: Path) -> None:
@@ -114,8 +111,7 @@ def swap(staging: Path, target: Path) -> None:
 def _exchange(one: Path, other: Path) -> bool:
     """Let two folders exchange their names in one step; False where there is no such step."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    return rename is not None and rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _rename_both(staging: Path, target: Path) -> None:
@@ -138,13 +134,10 @@ def _beside(path: Path) -> Path:
 def only_run(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; a second run in it is refused. A killed run lets go by itself."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(blocking=False)
+        held = FileLock(folder / LOCK).acquire(blocking=False)
     except Timeout:
         remedy = "wait for it, or choose another --output"
         raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()

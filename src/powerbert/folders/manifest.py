@@ -62,8 +62,8 @@ def read_manifest(folder: Path) -> Manifest:
 def folder_digest(folder: str | Path) -> str:
     """Name the content of a model folder: the model's files and its elimination, not what lies beside."""
     folder = Path(folder)
-    manifest, names = read_manifest(folder), own_files(folder)
-    names = names - {MANIFEST, *manifest.extra}
+    manifest = read_manifest(folder)
+    names = own_files(folder) - {MANIFEST, *manifest.extra}
     digests = {name: manifest.sha256.get(name) or digest(folder / name) for name in sorted(names)}
     if not digests:
         raise ModelFolderError(f"{folder} holds no model", remedy="give the folder of a model")
@@ -128,9 +128,8 @@ def _read(folder: Path) -> Manifest:
     if not path.exists():
         return Manifest()
     data = read_json(path, MAX_MANIFEST)
-    if data.get("format") != FORMAT:
-        rule = f"this version reads format {FORMAT}"
-        raise ModelFolderError(f"{path} has an unknown format", got=data.get("format"), rule=rule)
+    if (found := data.get("format")) != FORMAT:
+        raise ModelFolderError(f"{path} has an unknown format", got=found, rule=f"this version reads format {FORMAT}")
     match data:
         case {"elimination": elimination, "sha256": dict(digests)} if isinstance(data.get("extra", []), list):
             extra = tuple(str(name) for name in data.get("extra", []))

@@ -55,8 +55,7 @@ def read_model(folder: str | Path, model_types: Collection[str]) -> PreTrainedMo
     """Read the model of a folder as its own class, in fp32, in eval mode, on the CPU."""
     folder = Path(folder)
     data = read_config(folder)
-    model_class = _model_class(folder / CONFIG, data, model_types)
-    header = _read_weights(folder)
+    model_class, header = _model_class(folder / CONFIG, data, model_types), _read_weights(folder)
     with silenced(), one_line(f"{folder / CONFIG} does not describe a {model_class.__name__}", SAVE_AGAIN):
         empty, config, options = _build_empty(folder / CONFIG, model_class, data, header)
     _check_weights(folder, empty, header)
@@ -182,15 +181,11 @@ def _read_weights(folder: Path) -> Header:
     """Read what the weight files of the folder hold, without reading a tensor."""
     if (folder / WEIGHTS).is_file():
         return _read_header(folder / WEIGHTS)
-    if (folder / INDEX).is_file():
-        return _read_shards(folder)
-    pickles = _names(path.name for path in folder.glob("*.bin"))
-    rule = f"pickles ({pickles}) can run code and are never loaded" if pickles else "weights are safetensors"
-    raise _wrong(f"{folder} has no {WEIGHTS}", rule, remedy="save the model with save_pretrained")
-
-
-def _read_shards(folder: Path) -> Header:
     path, header = folder / INDEX, Header()
+    if not path.is_file():
+        pickles = _names(path.name for path in folder.glob("*.bin"))
+        rule = f"pickles ({pickles}) can run code and are never loaded" if pickles else "weights are safetensors"
+        raise _wrong(f"{folder} has no {WEIGHTS}", rule, remedy="save the model with save_pretrained")
     places = _read_plain(path, MAX_INDEX).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
         raise _wrong(f"{path} has no weight_map", "it maps each tensor to the file that holds it")
@@ -238,17 +233,16 @@ _readers: list[tuple[int, Any]] = []  # per thread: verbosity and hook as the fi
 def silenced() -> Iterator[None]:
     """Keep transformers quiet meanwhile; the last of several threads leaves it as the first one found it."""
     with _lock:
-        before = _readers[0] if _readers else (logging.get_verbosity(), logging.set_tqdm_hook(_without_bar))
-        _readers.append(before)
+        _readers.append(_readers[0] if _readers else (logging.get_verbosity(), logging.set_tqdm_hook(_without_bar)))
         logging.set_verbosity(50)  # above its load report, which is a warning
     try:
         yield
     finally:
         with _lock:
-            _readers.pop()
+            verbosity, hook = _readers.pop()
             if not _readers:
-                logging.set_verbosity(before[0])
-                logging.set_tqdm_hook(before[1])
+                logging.set_verbosity(verbosity)
+                logging.set_tqdm_hook(hook)
 
 
 def _without_bar(bar: Any, args: Any, kwargs: Any) -> Any:

@@ -21,11 +21,9 @@ from powerbert.errors import PowerBertError
 
 _ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 _PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
-_OTHERS = 0.1
-"""Share of the machine that others may use before a measurement is called disturbed."""
+_OTHERS = 0.1  # share of the machine that others may use before a measurement is called disturbed
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_SILENCE = 0.25
-"""Seconds for which this process is silent, to hear how many cores others use."""
+_SILENCE = 0.25  # seconds for which this process is silent, to hear how many cores others use
 
 
 def machine() -> dict[str, Any]:
@@ -46,10 +44,9 @@ def machine() -> dict[str, Any]:
 @cache
 def processor() -> tuple[str, str]:
     """The name of the CPU and the instructions that it claims, which psutil does not tell."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    found = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
+    found = {}
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return found.get("model name", platform.processor() or platform.machine()), found.get("flags", "")
 
 
@@ -71,8 +68,7 @@ class Watch:
     def others(self) -> float:
         """Share of all cores that others used since the start."""
         busy, own = _busy_seconds() - self.all, own_seconds() - self.own
-        wall = time.perf_counter() - self.wall
-        return max(0.0, (busy - own) / (wall * (psutil.cpu_count() or 1)))
+        return max(0.0, (busy - own) / ((time.perf_counter() - self.wall) * (psutil.cpu_count() or 1)))
 
     def warning(self) -> str | None:
         """One line if the machine was busy, else None."""

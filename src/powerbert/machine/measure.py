@@ -11,14 +11,11 @@ import torch
 
 from powerbert.machine.verdicts import PAIRS, probe
 
-QUICK = 0.25
-"""Seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice."""
-SIZE, SECONDS = 1024, 0.5
-"""Of the large product, and how long it is repeated."""
+QUICK = 0.25  # seconds; what is over sooner meets threads of the arm before it that still spin, and is run twice
+SIZE, SECONDS = 1024, 0.5  # of the large product, and how long it is repeated
 
 Name = TypeVar("Name", bound=Hashable)
-Rounds = Callable[[Sequence[int]], Iterable[int]]
-"""What shows a person how far the rounds are."""
+Rounds = Callable[[Sequence[int]], Iterable[int]]  # what shows a person how far the rounds are
 
 
 @dataclass
@@ -90,12 +87,11 @@ def peaks(precisions: Iterable[str]) -> dict[str, float]:
     """
     found = {}
     for precision in dict.fromkeys(precisions):
-        rates = [_large_product()] if precision == "fp32" else []
-        for engine in (engine for engine, other in PAIRS if other == precision != "fp32"):
-            rates.append((probe(engine, precision).gflops or 0.0) * torch.get_num_threads())
-        if any(rates):
-            found[precision] = max(rates)
-    return found
+        if precision == "fp32":
+            found[precision] = _large_product()
+        elif rates := [probe(*pair).gflops or 0.0 for pair in PAIRS if pair[1] == precision]:
+            found[precision] = max(rates) * torch.get_num_threads()
+    return {precision: rate for precision, rate in found.items() if rate}
 
 
 @torch.inference_mode()

@@ -25,8 +25,7 @@ WRONG = {"fp32": 1e-3, "bf16": 0.03, "int8": 0.03}
 """Relative error from which numbers are not those of the precision, but of a broken product."""
 
 Floats = NDArray[np.float32]
-Product = Callable[[], Any]
-"""One call gives rows (256, 768) times weights (768, 3072), as an array or a tensor."""
+Product = Callable[[], Any]  # one call gives rows (256, 768) times weights (768, 3072), as an array or a tensor
 
 
 def show_speed(engine: str, precision: str) -> None:
@@ -134,8 +133,7 @@ def _quantised(ops: Any, values: Any, of: Floats, levels: int) -> Any:
     return ops.fake_quantize(values, low, high, low, high, levels)
 
 
-TRAINING = ("torch", "bf16")
-"""What only training uses; the torch engine answers in fp32."""
+TRAINING = ("torch", "bf16")  # what only training uses; the torch engine answers in fp32
 PRODUCTS: dict[tuple[str, str], Callable[[str, Floats, Floats], Product]] = {
     ("torch", "fp32"): _torch,
     TRAINING: _trained,

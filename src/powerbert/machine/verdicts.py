@@ -25,13 +25,11 @@ from powerbert.folders.atomic import write_file
 from powerbert.machine.describe import processor, versions
 from powerbert.machine.probes import PRODUCTS, TRAINING
 
-PAIRS = tuple(PRODUCTS)
-"""Every engine and precision that can be probed."""
+PAIRS = tuple(PRODUCTS)  # every engine and precision that can be probed
 PROGRAM = Path(__file__).with_name("probes.py")
 NEEDED = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
 """What a child imports; an engine is also the name of the extra that brings it."""
-PATIENCE = 120.0
-"""Seconds that a child may take."""
+PATIENCE = 120.0  # seconds that a child may take
 
 WORKS, CAPPED, CRASHES, MISSING = "works", "works under an ISA cap", "crashes", "missing"
 ISA = "ONEDNN_MAX_CPU_ISA"
@@ -49,16 +47,11 @@ class Verdict:
 
     engine: str
     precision: str
-    state: str
-    """works; works under an ISA cap; crashes, which is also an error, a hang or wrong numbers; missing."""
-    gflops: float | None = None
-    """Of one linear layer of a BERT-base on 256 word-vectors, on one core: the median."""
-    ratio: float | None = None
-    """Times as fast as fp32 in the same engine, measured in turn with it."""
-    cap: str | None = None
-    """What ONEDNN_MAX_CPU_ISA has to be for it to work."""
-    detail: str = ""
-    """One line: how it died, or the pip command."""
+    state: str  # works; works under an ISA cap; crashes, which is also an error, a hang or wrong numbers; missing
+    gflops: float | None = None  # of one linear layer of a BERT-base on 256 word-vectors, on one core: the median
+    ratio: float | None = None  # times as fast as fp32 in the same engine, measured in turn with it
+    cap: str | None = None  # what ONEDNN_MAX_CPU_ISA has to be for it to work
+    detail: str = ""  # one line: how it died, or the pip command
 
     @property
     def runs(self) -> bool:
@@ -86,10 +79,8 @@ def probe(engine: str, precision: str) -> Verdict:
 class Outcome(NamedTuple):
     """How a child process ended."""
 
-    code: int | None
-    """Its exit code; the number of a signal below 0, None for a child that ran out of patience."""
-    how: str = ""
-    """One line for a person."""
+    code: int | None  # its exit code; the number of a signal below 0, None for a child that ran out of patience
+    how: str = ""  # one line for a person
     output: str = ""
 
     @property

@@ -48,10 +48,8 @@ class Fade:
         yield Text()
         yield from _row(_side("encoder", "retained"), [Text("words", ELIMINATED)], ELIMINATED)
         for name, retained in [("input", everything), *runs(self.trace.retained)]:
-            if aligned:
-                lines = _broken(self._aligned(retained, dot), width)
-            else:
-                lines = self._listed(retained, before, width, dot)
+            standing = self._aligned(retained, dot)
+            lines = _broken(standing, width) if aligned else self._listed(retained, before, width, dot)
             yield from _row(_side(name, f"{len(retained)}/{total}"), lines)
             before = retained
         yield Text()

@@ -196,6 +196,9 @@ def bench_picture(figures: dict[str, Any]) -> bytes:
             marks = _curve(figure.add_subplot(grid[1, column]), name.removeprefix("by_"), points)
             if column == 0:  # both have the same engines
                 figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(colors=MUTED, labelsize=8)
         return png(figure)
 
 
@@ -215,7 +218,6 @@ def _bars(axes: Axes, arms: list[dict[str, Any]], figures: dict[str, Any]) -> No
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     if figures["warning"]:
         axes.set_xlabel(figures["warning"], loc="left", fontsize=8, color=MUTED)
-    _clean(axes)
 
 
 def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> list[Line2D]:
@@ -241,10 +243,4 @@ def _curve(axes: Axes, dial: str, points: list[dict[str, Any]]) -> list[Line2D]:
     axes.set_xlabel("words of an input" if by_length else "inputs in a batch", color=MUTED)
     fixed = f"in batches of {points[0]['batch']}" if by_length else f"of {points[0]['length']} words"
     axes.set_title(f"Milliseconds per input, {fixed}", loc="left", fontsize=10, color=INK)
-    _clean(axes)
     return marks
-
-
-def _clean(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=MUTED, labelsize=8)

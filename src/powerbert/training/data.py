@@ -132,7 +132,7 @@ def evaluate_with(
 
     batch_size: inputs that are answered at once; done: is called with their number after each batch.
     """
-    rows = inputs_of(encoded)
+    rows = list(flattened(list(encoded)))  # every choice of a question is a row
     logits = numpy.stack(answer_rows(engine, rows, most=batch_size, done=done))
     found = answers(logits.reshape(len(encoded), -1), task)  # the choices of a question side by side
     labels = numpy.asarray(encoded["labels"][:])
@@ -140,11 +140,6 @@ def evaluate_with(
     lengths = [len(row["input_ids"]) for row in rows]
     full = engine.encoders * sum(lengths)
     return Evaluation(task.metric, value, interval, len(encoded), engine.word_vectors(lengths), full)
-
-
-def inputs_of(encoded: Dataset) -> list[Any]:
-    """The rows of a tokenised split; every choice of a question is a row."""
-    return list(flattened(list(encoded)))
 
 
 def answers(logits: NDArray[numpy.float32], task: Task) -> NDArray[Any]:

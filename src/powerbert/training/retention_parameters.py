@@ -2,9 +2,8 @@
 
 Paper: Loss Function
 
-They live on the model, (L, N) or (L, bins), so that they are saved, resumed and averaged over processes
-with its weights. They belong to encoder j, never to its module, because ALBERT shares one module among
-all encoders.
+They live on the model, (L, N) or (L, bins), so that they are saved, resumed and averaged over processes with its
+weights. They belong to encoder j, never to its module, because ALBERT shares one module among all encoders.
 """
 
 from collections.abc import Callable

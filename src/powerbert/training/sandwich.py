@@ -126,10 +126,9 @@ def anytime(
             result = run.result()
         else:
             encoded, table = run.encode(network, tokenizer), []
-            logger.info(
-                f"an epoch costs what {sandwich.epochs():.1f} epochs of fine-tuning cost: the full model, the smallest "
-                f"and a random configuration in every step; then {len(candidates)} configurations are evaluated"
-            )
+            cost = f"an epoch costs what {sandwich.epochs():.1f} epochs of fine-tuning cost"
+            each = "the full model, the smallest and a random configuration in every step"
+            logger.info(f"{cost}: {each}; then {len(candidates)} configurations are evaluated")
             apply(network, sandwich.full)
             run.train(best=False, objective=sandwich)
             for name, retention in candidates.items():

@@ -23,8 +23,7 @@ from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task
-from powerbert.text.batches import TEACHER, Integers
-from powerbert.training.data import inputs_of
+from powerbert.text.batches import TEACHER, Integers, flattened
 from powerbert.training.heads import check_head
 from powerbert.training.options import RetrainOptions
 from powerbert.training.runner import Folder, read_run
@@ -103,7 +102,7 @@ def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: boo
 
     half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.
     """
-    rows = inputs_of(encoded)
+    rows = list(flattened(list(encoded)))
     with (
         _Teacher(teacher, tokenizer, sum(len(row["input_ids"]) for row in rows), packed=not half) as engine,
         torch.autocast(teacher.device.type, torch.bfloat16, enabled=half),
