@@ -22,6 +22,7 @@ BAD = [
     *[("regulariser", value) for value in (-0.1, float("nan"), float("inf"))],
     *[("retention_learning_rate", value) for value in (0.0, float("nan"))],
     ("bins", 0),
+    ("threads", 0),
     ("lengths", "third"),
     ("optimiser", "sgd"),
     *[("distillation", value) for value in (-0.1, 1.1, float("nan"))],

@@ -164,20 +164,12 @@ def begin(
         with state.main_process_first():  # it alone writes; the others find what it wrote
             finished = check_place(work, output, settings)
             if not finished and not read_run(work):
-                asked, on_gpu = options.precision, torch.cuda.is_available()
-                possible, why_not = (asked, None) if on_gpu else training_precision(asked)  # bf16 is tried in a child
-                if why_not is not None:
-                    logger.warning(why_not)
-                threads, why = choose_threads(options.threads)
-                logger.info("%d thread%s: %s", threads, "s" * (threads > 1), why)
-                record = run_record(settings, possible, threads)
+                record = run_record(settings, *_possible(options))
                 (work / RUN).write_text(json.dumps(record, indent=2), encoding="utf-8")
         state.wait_for_everyone()
         # As the run began, in every process: a new verdict might differ, and no weight would be the same.
         began, before = read_run(output if finished else work), torch.get_num_threads()
-        options = replace(
-            options, **{name: began.get(name, getattr(options, name)) for name in ("precision", "threads")}
-        )
+        options = replace(options, precision=began.get("precision", options.precision), threads=began.get("threads"))
         torch.set_num_threads(options.threads or before)
         try:
             yield StepRun(settings, data, output, work, options, progress, finished)
@@ -185,6 +177,17 @@ def begin(
             torch.set_num_threads(before)
         if finished and state.is_main_process:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _possible(options: Options) -> tuple[str, int]:
+    """The precision that pays here, of which bf16 is tried in a child process, and the threads that are free."""
+    asked, on_gpu = options.precision, torch.cuda.is_available()
+    precision, why_not = (asked, None) if on_gpu else training_precision(asked)
+    if why_not is not None:
+        logger.warning(why_not)
+    threads, why = choose_threads(options.threads)
+    logger.info("%d thread%s: %s", threads, "s" * (threads > 1), why)
+    return precision, threads
 
 
 def inputs_per_step(options: Options) -> int:
