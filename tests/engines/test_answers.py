@@ -97,3 +97,14 @@ def test_the_next_item_is_made_meanwhile_and_an_error_comes_in_its_place():
     assert [next(items), next(items)] == [[1], [2]]
     with pytest.raises(OSError, match="disk"):
         next(items)
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 8), st.integers(1, 20))
+def test_a_window_ends_where_it_becomes_too_heavy(weights, most, heaviest):
+    held = list(windows(iter(weights), most, weight=lambda item: item, heaviest=heaviest))
+    assert [item for window in held for item in window] == weights
+    for window in held:
+        assert 1 <= len(window) <= most
+        assert sum(window[:-1]) <= heaviest
+    for window in held[:-1]:
+        assert len(window) == most or sum(window) > heaviest

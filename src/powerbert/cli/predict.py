@@ -27,7 +27,11 @@ from powerbert.text.answers import function_of, ranked, scores
 from powerbert.text.tokenise import Row
 from powerbert.training.data import answers, evaluate_with
 
-HELD = 4096  # rows that are sorted by length at a time; the next ones are tokenised meanwhile
+HELD, HEAVIEST = 65_536, 4_000_000
+"""Rows, and characters, that are sorted by length at a time; the next ones are tokenised meanwhile.
+
+The more, the more batches of one shape follow each other: OpenVINO makes new kernels for every other shape.
+"""
 Texts = tuple[int, dict[str, Any]]  # the line or row of the source, and its texts by the task's names
 
 
@@ -62,13 +66,12 @@ def predict(asked: PredictFlags, columns: Columns) -> None:
     target = nullcontext(io.StringIO()) if asked.output is None else writing(asked.output, "--output")
     with target as file, bar(total, "rows") as shown:
         write = _writer(asked, file)
-        for held, logits in _answered(engine, task, rows, asked.batch_size):
+        for held, logits in _answered(engine, task, rows, asked.batch_size, shown.update):
             count += len(held)
             for record, (_, texts) in zip(_records(held, logits, engine, task), held, strict=True):
                 write(record | {names[role]: text for role, text in texts.items()} if names else record)
             if asked.glue is not None:
                 kept += answers(logits, task).tolist()
-            shown.update(len(held))
     seconds = time.perf_counter() - start
     note(f"answered {count:,} rows in {seconds:,.1f} s, {count / seconds:,.0f} rows/s")
     if asked.glue is not None:
@@ -104,18 +107,24 @@ def _lines(path: Path) -> int | None:
 
 
 def _answered(
-    engine: Engine, task: Task, rows: Iterable[Texts], batch_size: int
+    engine: Engine, task: Task, rows: Iterable[Texts], batch_size: int, done: Callable[[float], object]
 ) -> Iterator[tuple[list[Texts], NDArray[numpy.float32]]]:
     """Answer window by window, in the order of the rows; a text's answer depends on no other row."""
 
     def tokenised() -> Iterator[tuple[list[Texts], list[Row]]]:
-        for held in windows(rows, HELD, max(1, HELD // 8)):  # a small first one: nobody waits for it
+        # A small first one: nobody waits for it.
+        for held in windows(rows, HELD, max(1, HELD // 16), weight=_characters, heaviest=HEAVIEST):
             columns = {name: [texts[name] for _, texts in held] for name in task.columns}
             yield held, encode_rows(columns, task, engine.tokenizer, engine.limits.longest)
 
+    choices = CHOICES if task.kind == "multiple-choice" else 1
     for held, inputs in ahead(tokenised()):
-        logits = numpy.stack(answer_rows(engine, inputs, most=batch_size))
+        logits = numpy.stack(answer_rows(engine, inputs, most=batch_size, done=lambda rows: done(rows / choices)))
         yield held, logits.reshape(len(held), -1)  # the choices of a question side by side
+
+
+def _characters(row: Texts) -> int:
+    return sum(map(len, row[1].values()))
 
 
 def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[dict[str, Any]]:

@@ -57,24 +57,36 @@ def answer(engine: Engine, texts: Iterable[Text], *, budget: int = BUDGET, windo
         yield from answer_rows(engine, tokenise_for(engine, held).rows, budget=budget)
 
 
-def windows(stream: Iterable[Item], most: int = MOST_HELD, first: int | None = None) -> Iterator[list[Item]]:
+def windows(
+    stream: Iterable[Item],
+    most: int = MOST_HELD,
+    first: int | None = None,
+    *,
+    weight: Callable[[Item], int] = lambda item: 0,
+    heaviest: int = 0,
+) -> Iterator[list[Item]]:
     """A stream in lists, the first of `first` items and each further one twice as long, up to `most`.
 
-    An error of the stream is raised after the items before it have been given.
+    A list also ends with the item at which the weight of its items is above `heaviest`. An error of the stream
+    is raised after the items before it have been given.
     """
     size, source = min(first or most, most), iter(stream)
     while True:
         held: list[Item] = []
+        heavy, weighed = False, 0
         try:
             for item in islice(source, size):
                 held.append(item)
+                weighed += weight(item)
+                if heavy := weighed > heaviest:
+                    break
         except Exception:  # whatever the source raises: the answers before it come first
             if held:
                 yield held
             raise
         if held:
             yield held
-        if len(held) < size:
+        if len(held) < size and not heavy:
             return
         size = min(2 * size, most)
 
