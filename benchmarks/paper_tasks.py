@@ -36,7 +36,7 @@ from powerbert.training import (
     search,
 )
 from powerbert.training.data import encode_data, evaluate
-from powerbert.training.sandwich import scaled, work
+from powerbert.training.shapes import scaled, work
 
 RESULT = "result.json"
 THIRD, HALF = 0.035, 0.045

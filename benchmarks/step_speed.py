@@ -23,7 +23,7 @@ import powerbert
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
 from powerbert.training import Data, Options, RetrainOptions, StepResult, finetune, retrain
-from powerbert.training.sandwich import shaped
+from powerbert.training.shapes import shaped
 
 
 def main() -> None:

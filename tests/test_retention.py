@@ -51,6 +51,19 @@ def test_relative_counts_are_the_exact_ceiling_of_the_decimal_fraction(thousandt
     assert list(retention.counts(length)) == reference.counts("relative", fractions, length)
 
 
+@given(falling(st.integers(1, 10_000)), st.integers(0, 12), st.integers(1, 512))
+def test_an_entry_of_zero_leaves_its_encoder_out_in_every_form(thousandths, zeros, length):
+    shorter = RetentionConfiguration.relative([value / 10_000 for value in thousandths])
+    retention = RetentionConfiguration.relative([*shorter.fractions, *[0.0] * zeros])
+    assert retention.counts(length) == (*shorter.counts(length), *[0] * zeros)
+    assert (retention.depth, len(retention), retention.running) == (len(shorter), len(shorter) + zeros, shorter)
+    assert retention.is_full == (zeros == 0 and shorter.is_full)
+    for again in (RetentionConfiguration.parse(str(retention)), RetentionConfiguration.from_json(retention.to_json())):
+        assert again == retention
+    absolute = RetentionConfiguration.absolute((*shorter.counts(512), *[0] * zeros), 512)
+    assert absolute.counts(length)[len(shorter) :] == (0,) * zeros
+
+
 def test_a_fraction_never_gains_a_word_vector_from_floating_point():
     assert math.ceil(0.07 * 100) == 8  # the trap
     assert RetentionConfiguration.relative([0.07]).counts(100) == (7,)
@@ -100,8 +113,9 @@ HUGE = 10**400
 MALFORMED = {
     "not monotone": lambda: RetentionConfiguration.absolute([3, 4], 8),
     "fractions not monotone": lambda: RetentionConfiguration.relative([0.3, 0.4]),
-    "zero": lambda: RetentionConfiguration.absolute([3, 0], 8),
-    "zero fraction": lambda: RetentionConfiguration.relative([0.5, 0.0]),
+    "zero at encoder 1": lambda: RetentionConfiguration.absolute([0, 0], 8),
+    "zero fraction at encoder 1": lambda: RetentionConfiguration.relative([0.0, 0.0]),
+    "back after a zero": lambda: RetentionConfiguration.relative([0.5, 0.0, 0.5]),
     "negative": lambda: RetentionConfiguration.absolute([3, -1], 8),
     "negative fraction": lambda: RetentionConfiguration.relative([-0.5]),
     "above N": lambda: RetentionConfiguration.absolute([9], 8),

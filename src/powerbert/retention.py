@@ -9,6 +9,9 @@ A configuration is either *absolute*, the paper's counts (l_1, ..., l_L) for inp
 word-vectors, or *relative*, a fraction of each input's own real length. Fractions are held as
 whole ten-thousandths, so that every engine computes the same count with integer arithmetic:
 0.07 of 100 word-vectors is 7, never the 8 that ceil(0.07 * 100.0) gives in floating point.
+
+An entry of 0 leaves its encoder out, and with it all encoders after it: what encoder j - 1 retained is what the
+head reads. An encoder that retains CLS alone still reads all of its weights; one that is left out costs nothing.
 """
 
 from __future__ import annotations
@@ -54,9 +57,9 @@ class RetentionConfiguration:
             raise RetentionError(what, got=self._most, rule=rule)
         kind = "ten-thousandths are between 1 and " if self.is_relative else "a count is between 1 and N="
         for j, value in enumerate(self.values, 1):
-            if not 1 <= value <= self._most:
+            if not (j == 1) <= value <= self._most:
                 what = f"encoder {j} cannot retain that many word-vectors"
-                remedy = "CLS is never eliminated, so the least is 1"
+                remedy = "CLS is never eliminated, so the least is 1; after encoder 1 a 0 leaves encoders out"
                 raise RetentionError(what, got=value, rule=f"{kind}{self._most}", remedy=remedy)
         for j, (before, after) in enumerate(itertools.pairwise(self.values), 2):
             if after > before:
@@ -105,7 +108,7 @@ class RetentionConfiguration:
             what = "the retention configuration cannot be read"
             raise RetentionError(what, got=text, rule="numbers separated by commas") from None
         if any("." in word or "e" in word.lower() for word in words):
-            if any(word.isdigit() and word != "1" for word in words):
+            if any(word.isdigit() and word not in ("0", "1") for word in words):
                 rule = "decimals mean fractions of the real length, whole numbers mean counts"
                 remedy = "write all of one kind, such as 0.9,0.5,0.1"
                 raise RetentionError("counts and fractions are mixed", got=text, rule=rule, remedy=remedy)
@@ -129,6 +132,16 @@ class RetentionConfiguration:
         return min(self.values) >= self._most
 
     @property
+    def depth(self) -> int:
+        """How many encoders run; those after them are left out."""
+        return len(self) - self.values.count(0)
+
+    @property
+    def running(self) -> RetentionConfiguration:
+        """The configuration of the encoders that run."""
+        return self if self.depth == len(self) else RetentionConfiguration(self.values[: self.depth], self.max_length)
+
+    @property
     def fractions(self) -> tuple[float, ...]:
         """The share each encoder retains: of the real length if relative, of N if absolute."""
         return tuple(value / self._most for value in self.values)
@@ -146,10 +159,10 @@ class RetentionConfiguration:
         return ",".join(map(self._shown, self.values))
 
     def counts(self, length: int) -> tuple[int, ...]:
-        """Word-vectors that an input of `length` real ones retains at each encoder."""
+        """Word-vectors that an input of `length` real ones retains at each encoder; 0 where it is left out."""
         if self.is_relative:
-            return tuple(max(1, (length * value + SCALE - 1) // SCALE) for value in self.values)
-        return tuple(max(1, min(value, length)) for value in self.values)
+            return tuple(value and max(1, (length * value + SCALE - 1) // SCALE) for value in self.values)
+        return tuple(min(value, max(1, length)) for value in self.values)
 
     def total(self, length: int | None = None) -> int:
         """Word-vectors processed over all encoders for an input of `length` (default N)."""
@@ -238,13 +251,13 @@ def _plain(value: Any) -> Any:
 
 
 def _ten_thousandths(value: object, encoder: int) -> int:
-    """Round a fraction in (0, 1] up to a whole number of ten-thousandths.
+    """Round a fraction in [0, 1] up to a whole number of ten-thousandths.
 
     The decimal text of the float is what the user wrote: 0.07 is 700, not ceil(700.0000000000001).
     """
     number = _real(value, f"the fraction of encoder {encoder}")
-    if not 0 < number <= 1:
-        what, rule = f"the fraction of encoder {encoder} is out of range", "a fraction is above 0 and at most 1"
+    if not 0 <= number <= 1:
+        what, rule = f"the fraction of encoder {encoder} is out of range", "a fraction is between 0 and 1"
         remedy = "for counts of word-vectors use absolute with max_length"
         raise RetentionError(what, got=number, rule=rule, remedy=remedy)
     return math.ceil(Decimal(repr(number)) * SCALE)

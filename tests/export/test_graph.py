@@ -69,6 +69,16 @@ def test_ties_go_to_the_lowest_position(absolute, engine):
         assert answer.retained[row] == expected.retained[row]
 
 
+def test_a_graph_leaves_encoders_out_with_their_weights(tmp_path):
+    model = powerbert.apply(tiny("bert"), RetentionConfiguration.relative((0.5, 0.0, 0.0, 0.0)))
+    exports = Exports(model, tmp_path)
+    assert assert_parity(exports.opened("onnx"), exports, batch_of([20, 1, 9, 33])) >= 3
+    graph = onnx.load(str(exports.made("onnx") / "model.onnx"))
+    held = sum(np.prod(weight.dims, dtype=int) for weight in graph.graph.initializer)
+    left_out = sum(weight.numel() for layer in model.bert.encoder.layer[1:] for weight in layer.parameters())
+    assert held < sum(weight.numel() for weight in model.parameters()) - 0.9 * left_out
+
+
 class Selection(torch.nn.Module):
     """`select` alone, with the width read off the counts as the encoder loop does."""
 

@@ -14,6 +14,7 @@ from models import FAMILIES, batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration, Scoring
 from powerbert.modeling.apply import base_of, elimination_of, search_with, unpad
+from powerbert.modeling.families import family_of
 from powerbert.modeling.trace import retained_positions
 
 ABSOLUTE = RetentionConfiguration.absolute((12, 8, 5, 3), 20)
@@ -83,6 +84,47 @@ def test_both_layouts_answer_as_the_papers_order_does(family, strategy, retentio
     powerbert.apply(model, retention, strategy)
     for packed in (True, False):
         torch.testing.assert_close(logits(unpad(model, packed), batch), expected, atol=1e-5, rtol=0)
+
+
+def shorter(model, encoders):
+    """A stock model that has only its first encoders."""
+    stock, family = copy.deepcopy(model), family_of(base_of(model))
+    base = base_of(stock)
+    if model.config.model_type == "albert":  # of four encoders the first two share one module
+        base.config.num_hidden_layers, base.config.num_hidden_groups = encoders, encoders // 2
+        return stock
+    home, _, name = f"base.{family.layers}".rpartition(".")
+    setattr(eval(home, {"base": base}), name, torch.nn.ModuleList(family.encoders(base)[:encoders]))
+    return stock
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_share_of_zero_is_the_stock_model_without_those_encoders(family):
+    model = tiny(family)
+    expected, batch = logits(shorter(model, 2), inputs(model)), inputs(model)
+    assert not torch.allclose(expected, logits(model, batch), atol=1e-4)  # the encoders matter
+    powerbert.apply(model, RetentionConfiguration.relative((1, 1, 0, 0)))
+    for packed in (True, False):
+        torch.testing.assert_close(logits(unpad(model, packed), batch), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_leaving_encoders_out_retains_as_a_model_of_fewer_does(family):
+    model = tiny(family)
+    other, batch = shorter(model, 2), inputs(model)
+    expected = logits(powerbert.apply(other, RetentionConfiguration.relative((0.7, 0.4))), batch)
+    powerbert.apply(model, RetentionConfiguration.relative((0.7, 0.4, 0, 0)))
+    torch.testing.assert_close(logits(model, batch), expected, atol=1e-5, rtol=0)
+    assert retained_positions(model, batch) == retained_positions(other, batch)
+
+
+def test_a_bare_base_model_gives_every_position_back_where_encoders_are_left_out():
+    model = tiny("bert", "Model")
+    batch = inputs(model)
+    expected = model(**batch, output_hidden_states=True).hidden_states[2]
+    powerbert.apply(model, RetentionConfiguration.relative((1, 1, 0, 0)))
+    found, real = model(**batch).last_hidden_state, batch["attention_mask"].bool()
+    torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=0)
 
 
 def test_the_savings_save_rows(monkeypatch):

@@ -18,7 +18,8 @@ from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.registry import find_task
 from powerbert.training import AnytimeOptions, Options, anytime, finetune
-from powerbert.training.sandwich import LEAST, SHAPES, Sandwich, scaled, shaped, work
+from powerbert.training.sandwich import Sandwich
+from powerbert.training.shapes import LEAST, SHAPES, scaled, shaped, work
 
 FAST = {"epochs": 1, "batch_size": 8}
 

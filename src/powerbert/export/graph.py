@@ -67,7 +67,7 @@ def trace_graph(model: Any, limits: Limits) -> Any:
 def outputs_of(model: Any) -> list[str]:
     """Names of the outputs of the graph: logits, then the retained positions of each encoder."""
     elimination = elimination_of(model)
-    encoders = len(elimination.retention) if elimination is not None and eliminates(model) else 0
+    encoders = elimination.retention.depth if elimination is not None and eliminates(model) else 0
     return [LOGITS, *(_RETAINED.format(j) for j in range(1, encoders + 1))]
 
 

@@ -54,6 +54,12 @@ def apply(
     return attach(model, Elimination(family, retention, strategy, scoring or Scoring(), cls_only, retain=retain))
 
 
+def with_retention(model: _Model, retention: RetentionConfiguration) -> _Model:
+    """Go on with another configuration and the same strategy, inside a model with elimination."""
+    retention.check_encoders(encoders_of(model))
+    return attach(model, replace(attached(model), retention=retention))
+
+
 def remove(model: _Model) -> _Model:
     """Take elimination off again: the model as it was before `apply`, same object."""
     return attach(model, None)

@@ -26,9 +26,9 @@ from powerbert.modeling.retain import Elimination
 def encode(
     elimination: Elimination, base: Any, context: Any, words: Words, record: Callable[[Any], None] | None
 ) -> Words:
-    """Run all encoders over the embedded words; `record` sees the word-vectors after each of them."""
+    """Run the encoders over the embedded words; `record` sees the word-vectors after each of them."""
     family = elimination.family
-    for j, module in enumerate(family.encoders(base), 1):
+    for j, module in enumerate(family.encoders(base)[: elimination.retention.depth], 1):
         words = _checkpointed(Encoder(elimination, j, module, context), words)
         if j == 1:
             words = words._replace(hidden=family.after_first(base, context, words.hidden, words.positions))

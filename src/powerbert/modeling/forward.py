@@ -115,12 +115,12 @@ def run(
     hidden = elimination.family.embed(base, arranged.inputs)
     context = elimination.family.context(base, arranged.inputs, hidden)
     positions = torch.arange(hidden.shape[1], device=hidden.device).expand(hidden.shape[:2])
-    words = Padded(hidden, positions, arranged.lengths, arranged.padded, [])
+    words, retention = Padded(hidden, positions, arranged.lengths, arranged.padded, []), elimination.retention.running
     if _packs(base, elimination, context, states or retained):
         cells = sys.maxsize if elimination.static else CELLS // base.config.num_attention_heads
-        packed = Packed.of(words, elimination.retention, cells)
+        packed = Packed.of(words, retention, cells)
         return arranged, encode(elimination, base, None, packed, None).cls(), None
-    words.stages.extend(ops.stages(elimination.retention, words.lengths, hidden.shape[1]))
+    words.stages.extend(ops.stages(retention, words.lengths, hidden.shape[1]))
     cls_only = elimination.cls_only and not states
     if cls_only and type(elimination.retain) is not PapersOrder:
         one = torch.ones_like(words.lengths)

@@ -6,13 +6,11 @@ model's own answers (the sandwich rule). Afterwards accuracy is reported for a s
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
-from scipy.optimize import bisect
 from torch import Tensor
 
 from powerbert.errors import PowerBertError
@@ -24,52 +22,12 @@ from powerbert.training.data import Data, evaluate
 from powerbert.training.heads import fine_tuned
 from powerbert.training.options import AnytimeOptions
 from powerbert.training.runner import Folder, StepResult, begin
+from powerbert.training.shapes import SHAPES, scaled, shaped, work
 from powerbert.training.teacher import answer_distance, without_labels
 
 BUDGETS = (0.7, 0.5, 0.35)
 TABLE = "anytime.json"
-LEAST = 0.02  # no encoder retains less of its input than this
-
 logger = logging.getLogger(__name__)
-
-SHAPES: dict[str, Callable[[NDArray[Any], float], NDArray[Any]]] = {
-    "late": lambda depth, dial: 1 - 3 * (depth - (1 - dial)),  # all for as long as possible, then nothing in a third
-    "linear": lambda depth, dial: 1 - depth * dial,  # falls in equal steps from all at encoder 1
-    "flat": lambda depth, dial: 1 - dial + 0 * depth,  # the same share everywhere; the shape to beat
-}
-"""(depths from 0 to 1, dial) -> share that each encoder retains, before it is held between LEAST and 1."""
-
-
-def shaped(name: str, encoders: int, budget: float) -> RetentionConfiguration:
-    """A shape that spends a budget, a share of the work of the full model."""
-    depth = numpy.arange(encoders) / encoders
-    return _with_budget(budget, lambda dial: SHAPES[name](depth, dial))
-
-
-def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:
-    """The same shape, raised or lowered to a budget: every share to one power."""
-    fractions = numpy.clip(numpy.asarray(shape.fractions), 1 / SCALE, 1.0)
-    return _with_budget(budget, lambda dial: fractions**dial)
-
-
-def _with_budget(budget: float, shares: Callable[[float], NDArray[Any]]) -> RetentionConfiguration:
-    """Find the dial at which the shares, held between LEAST and 1, spend the budget."""
-    if not LEAST <= budget <= 1:
-        raise PowerBertError("a budget is a share of the work", got=budget, rule=f"from {LEAST} to 1")
-
-    def held(dial: float) -> NDArray[Any]:
-        return shares(dial).clip(LEAST, 1.0)
-
-    most = 1e4
-    if work(held(most)) > budget:
-        raise PowerBertError("this shape cannot spend so little", got=budget, rule=f"at least {work(held(most)):.3f}")
-    dial = bisect(lambda dial: work(held(dial)) - budget, 0.0, most)
-    return RetentionConfiguration.relative(held(dial).round(4).tolist())
-
-
-def work(fractions: Sequence[float] | NDArray[Any]) -> float:
-    """The share of word-vectors that all encoders together still process."""
-    return float(numpy.mean(fractions))
 
 
 class Sandwich:

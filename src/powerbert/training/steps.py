@@ -5,18 +5,20 @@ Paper: Training PoWER-BERT
 
 import json
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
-from powerbert.modeling.apply import apply, retention_of
+from powerbert.modeling.apply import apply, retention_of, with_retention
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, fine_tuned, model_for
+from powerbert.training.ladder import Ladder
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
 from powerbert.training.runner import Folder, StepResult, begin, inputs_per_step
@@ -78,13 +80,15 @@ def retrain(
     options: RetrainOptions | None = None,
     *,
     retention: RetentionConfiguration | None = None,
+    ladder: Sequence[RetentionConfiguration] = (),
     teacher: Folder | None = None,
     progress: bool = False,
 ) -> StepResult:
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
 
-    retention: by default what the model carries, as a searched one does. teacher: by default the
-    fine-tuned model from which the searches and re-trainings began.
+    retention: by default what the model carries, as a searched one does. ladder: configurations of which
+    each batch draws one, so that the weights serve all of them; the model then carries `retention`.
+    teacher: by default the fine-tuned model from which the searches and re-trainings began.
     """
     options = options or RetrainOptions()
     network, tokenizer = load(model)
@@ -96,6 +100,7 @@ def retrain(
     check_head(network, model, data.task, remedy="run search first")
     apply(network, retention)
     more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
+    more |= {"ladder": [rung.to_json() for rung in ladder]} if ladder else {}
     if options.needs_teacher:
         teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
@@ -109,5 +114,9 @@ def retrain(
             half = run.options.precision == "bf16"
             rows = with_answers(rows, load(more["teacher"])[0], tokenizer, vectors=vectors, half=half)
             objective = Distillation(network, data.task, options)
-        run.train(rows, objective=objective)
+        if ladder:  # the weights of the last step: those that did best on one rung need not serve the others
+            run.train(rows, best=False, objective=objective, ladder=Ladder(ladder, options.seed))
+            with_retention(network, retention)
+        else:
+            run.train(rows, objective=objective)
         return run.finish()

@@ -32,6 +32,7 @@ from powerbert.folders.atomic import swap
 from powerbert.folders.manifest import read_manifest, write_manifest
 from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
+from powerbert.training.ladder import Ladder
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
 PREFIX, STAGING = "checkpoint-", ".staging"
@@ -144,11 +145,17 @@ class StepTrainer(Trainer):
     """One training step of the paper, interruptible and resumable bit for bit."""
 
     def __init__(
-        self, objective: Objective | None = None, r: RetentionParameters | None = None, group: Any = None, **kwargs: Any
+        self,
+        objective: Objective | None = None,
+        r: RetentionParameters | None = None,
+        group: Any = None,
+        ladder: Ladder | None = None,
+        **kwargs: Any,
     ) -> None:
-        """Add to Trainer an objective, and r with its group of the optimiser."""
+        """Add to Trainer an objective, r with its group of the optimiser, and a ladder of configurations."""
         super().__init__(**kwargs)
         self.objective: Any = objective
+        self.ladder = ladder
         self.r, self.group, self.pace, self.follows = r, group, Pace(), False
         self.folder = Path(str(self.args.output_dir))
         self.inputs = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
@@ -175,10 +182,13 @@ class StepTrainer(Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        own, step = self.accelerator.unwrap_model(model), self.state.global_step
+        if self.ladder is not None:
+            self.ladder.draw(own, inputs, step)
         outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
         loss = outputs["loss"]
         if model.training and self.objective is not None:
-            loss = self.objective(self.accelerator.unwrap_model(model), inputs, outputs, self.state.global_step)
+            loss = self.objective(own, inputs, outputs, step)
         return (loss, outputs) if return_outputs else loss
 
     @override

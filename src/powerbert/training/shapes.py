@@ -1,0 +1,66 @@
+"""Retention configurations that nobody learned: a few shapes, each at any budget.
+
+A budget is a share of the word-vectors that the full model processes. The shape matters more than the budget:
+early encoders need nearly all of their words, the last ones next to none (docs/results/anytime.md).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from scipy.optimize import bisect
+
+from powerbert.errors import PowerBertError
+from powerbert.retention import SCALE, RetentionConfiguration
+
+LEAST = 0.02  # no encoder retains less of its input than this
+
+SHAPES: dict[str, Callable[[NDArray[Any], float], NDArray[Any]]] = {
+    "late": lambda depth, dial: 1 - 3 * (depth - (1 - dial)),  # all for as long as possible, then nothing in a third
+    "linear": lambda depth, dial: 1 - depth * dial,  # falls in equal steps from all at encoder 1
+    "flat": lambda depth, dial: 1 - dial + 0 * depth,  # the same share everywhere; the shape to beat
+}
+"""(depths from 0 to 1, dial) -> share that each encoder retains, before it is held between LEAST and 1."""
+
+
+def shaped(name: str, encoders: int, budget: float) -> RetentionConfiguration:
+    """A shape that spends a budget, a share of the work of the full model."""
+    depth = numpy.arange(encoders) / encoders
+    return _with_budget(budget, lambda dial: SHAPES[name](depth, dial))
+
+
+def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:
+    """The same shape, raised or lowered to a budget: every share to one power."""
+    fractions = numpy.clip(numpy.asarray(shape.fractions), 1 / SCALE, 1.0)
+    return _with_budget(budget, lambda dial: fractions**dial)
+
+
+def _with_budget(budget: float, shares: Callable[[float], NDArray[Any]]) -> RetentionConfiguration:
+    """Find the dial at which the shares, held between LEAST and 1, spend the budget."""
+    if not LEAST <= budget <= 1:
+        raise PowerBertError("a budget is a share of the work", got=budget, rule=f"from {LEAST} to 1")
+
+    def held(dial: float) -> NDArray[Any]:
+        return shares(dial).clip(LEAST, 1.0)
+
+    most = 1e4
+    if work(held(most)) > budget:
+        raise PowerBertError("this shape cannot spend so little", got=budget, rule=f"at least {work(held(most)):.3f}")
+    dial = bisect(lambda dial: work(held(dial)) - budget, 0.0, most)
+    return RetentionConfiguration.relative(held(dial).round(4).tolist())
+
+
+def work(fractions: Sequence[float] | NDArray[Any]) -> float:
+    """The share of word-vectors that all encoders together still process."""
+    return float(numpy.mean(fractions))
+
+
+def shallow(retention: RetentionConfiguration, least: float = LEAST) -> RetentionConfiguration:
+    """The same configuration without the encoders that retain no more than the least: they are left out."""
+    return RetentionConfiguration.relative([share if share > least else 0.0 for share in retention.fractions])
+
+
+def first_encoders(encoders: int, depth: int) -> RetentionConfiguration:
+    """All word-vectors in the first encoders, and no other encoder: the arm to beat."""
+    return RetentionConfiguration.relative([1.0] * depth + [0.0] * (encoders - depth))
