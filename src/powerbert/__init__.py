@@ -12,6 +12,7 @@ from powerbert.errors import PowerBertError
 from powerbert.retention import RetentionConfiguration
 
 if TYPE_CHECKING:
+    from powerbert.acceleration.start import accelerate
     from powerbert.elimination.selection import Scoring
     from powerbert.engines.classifier import pipeline
     from powerbert.modeling.apply import apply, remove
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from powerbert.modeling.trace import trace
 
 __version__ = "0.1.0"
-__all__ = ["PowerBertError", "RetentionConfiguration", "Scoring", "apply", "load", "pack", "pipeline", "remove"]
-__all__ += ["save", "trace", "unpack"]
+__all__ = ["PowerBertError", "RetentionConfiguration", "Scoring", "accelerate", "apply", "load", "pack", "pipeline"]
+__all__ += ["remove", "save", "trace", "unpack"]
 
 _HOMES = {
+    "accelerate": "acceleration.start",
     "Scoring": "elimination.selection",
     "pipeline": "engines.classifier",
     "trace": "modeling.trace",

@@ -77,9 +77,17 @@ class Workbench:
     """Engines of both models, opened once, and the batches of every feed."""
 
     def __init__(
-        self, folder: Path, work: Path, texts: Sequence[Text], max_length: int, threads: int | None = None
+        self,
+        folder: Path,
+        work: Path,
+        texts: Sequence[Text],
+        max_length: int,
+        threads: int | None = None,
+        scaling: Sequence[Text] = (),
     ) -> None:
+        """scaling: texts from which int8 takes its scales, where its answers count and not its speed alone."""
         self.work, self.texts, self.threads = work, list(texts), threads
+        self.scaling = list(scaling) or self.texts[:SCALING_TEXTS]
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         self.programs: dict[bool, Any] = {}
         model, self.tokenizer = load(folder)
@@ -105,12 +113,16 @@ class Workbench:
             return Stock(model, self.tokenizer)
         if engine == TorchEngine.name:
             return TorchEngine(model, self.tokenizer, unpadded=packed)
-        target = self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
+        target = self.graph(engine, precision, eliminated)
         if eliminated not in self.programs:  # tracing is what takes long
             self.programs[eliminated] = trace_graph(model, limits_of(model, self.tokenizer))
-        program, texts = self.programs[eliminated], self.texts[:SCALING_TEXTS]
-        export(model, self.tokenizer, target, engine, precision, calibration=texts, program=program)
+        program = self.programs[eliminated]
+        export(model, self.tokenizer, target, engine, precision, calibration=self.scaling, program=program)
         return ENGINES[engine].load(target, precision, self.threads)  # as asked, even where it is slower
+
+    def graph(self, engine: str, precision: str, eliminated: bool) -> Path:
+        """Where the exported folder of an engine is written."""
+        return self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
 
     def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
         """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""

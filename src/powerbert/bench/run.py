@@ -6,14 +6,17 @@ Paper: Comparison to BERT
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
-from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
+from powerbert.bench.arms import EXPORTED, MODELS, STOCK, Arm, Workbench, own_feed
+from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import Watch, extra_megabytes, machine
 from powerbert.machine.measure import Rounds, Timing, interleave, p95, peaks, ratio
+from powerbert.machine.verdicts import hold_isa, probe
 
 LENGTHS_MEASURED = (32, 64, 128, 256, 512)
 BATCHES_MEASURED = (1, 2, 4, 8, 16, 32)
@@ -23,6 +26,23 @@ WORDS, MOST_TURNS = 4096, 16
 PAPER_BATCH = 128
 
 Engines = Sequence[tuple[str, str]]
+
+
+def usable(pairs: Engines) -> tuple[list[tuple[str, str]], list[str]]:
+    """The engines and precisions that this process survives, and a line for each that is left out."""
+    found, notes = [], []
+    for engine, precision in pairs:
+        verdict = None if precision == "fp32" else probe(engine, precision)
+        if verdict is None or (verdict.runs and (verdict.cap is None or hold_isa(verdict.cap))):
+            found.append((engine, precision))
+        else:
+            notes.append(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
+    return found, notes
+
+
+def installed() -> list[str]:
+    """The engines that can be measured here, stock transformers among them."""
+    return [name for name in (STOCK, *ENGINES) if name not in EXPORTED or find_spec(EXPORTED[name])]
 
 
 def choose_arms(engines: Engines, batches: Sequence[int], feeds: Sequence[str], eliminates: bool) -> list[Arm]:

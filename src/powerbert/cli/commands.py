@@ -16,7 +16,7 @@ import typer
 from powerbert.cli import flags
 from powerbert.cli.output import check_apart
 from powerbert.errors import MissingExtraError, install
-from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
+from powerbert.training.options import AccelerateOptions, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
 EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")  # of the extra `train`: a command may miss them
 
@@ -92,6 +92,21 @@ def demo(asked: flags.DemoFlags) -> None:
 
     Takes all-MiniLM-L6-v2 and 5,000 sentences through the paper's three steps, in under ten minutes on
     two cores.
+    """
+
+
+@declare(
+    "accelerate", "--model mine --train a.csv --dev b.csv --text review --label stars --max-loss 1.0 --output fast"
+)
+def accelerate(
+    folders: flags.Folders, goals: flags.Goals, data: flags.TrainingData, options: AccelerateOptions
+) -> None:
+    """Make a classifier faster within a goal: say what may be lost, or how fast it has to be.
+
+    Fine-tunes a model that has no head for the task, finds a retention configuration, re-trains, quantises and
+    exports for the engine that is the fastest here, and judges on rows that nothing was chosen on. Without labels
+    (--texts) the model's own answers teach. The output opens with `pipeline` and `predict`; report.html in it is
+    for people.
     """
 
 

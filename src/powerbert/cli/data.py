@@ -103,20 +103,34 @@ def read_rows(asked: Asking, columns: Columns, task: Task, default: str, *, labe
 
 def read_training_data(source: flags.TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
+    task, splits = read_labelled(source, seed)
+    if "dev" not in splits:
+        raise DataError("where is dev?", remedy="give --dev FILE beside --train")
+    data = Data.of(task, splits, source.max_length)
+    tell_findings(data)
+    return data
+
+
+def read_labelled(source: flags.TrainingData, seed: int) -> tuple[Task, dict[str, Split]]:
+    """The splits of a task's folder, or of the user's own files, of which dev may be missing; parts as asked for."""
     task = task_of(source)
     splits: Mapping[str, Split]
-    if source.train is not None and source.dev is not None and source.data is None:
-        task, splits = read_splits({"train": source.train, "dev": source.dev}, task)
+    if source.train is not None and source.data is None:
+        files = {"train": source.train} | ({} if source.dev is None else {"dev": source.dev})
+        task, splits = read_splits(files, task)
     elif source.task is not None and source.data is not None and source.train is source.dev is None:
         splits = task_data(source.data, task)
     else:
         raise DataError("where is the data?", remedy="give --task NAME --data FOLDER, or --train FILE --dev FILE")
-    parts = {"train": splits["train"].part(source.rows, seed), "dev": splits["dev"].part(source.dev_rows, 0)}
-    data = Data.of(task, parts, source.max_length)
+    asked = {"train": (source.rows, seed), "dev": (source.dev_rows, 0)}
+    return task, {name: split.part(*asked[name]) for name, split in splits.items()}
+
+
+def tell_findings(data: Data) -> None:
+    """Say what a person should know about the data."""
     found = data.findings
     for line in (*found.lines(), *found.notes, *(f"warning: {line}" for line in found.warnings)):
         note(line)
-    return data
 
 
 def existing_folder(folder: str) -> Path:

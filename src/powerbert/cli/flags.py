@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, get_args, get_type_hints
 
+from powerbert.acceleration.goal import Goal
 from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
@@ -104,6 +105,24 @@ class Folders(Figures):
 
     model: Annotated[str, "Model folder to start from.", "FOLDER"]
     output: Annotated[str, "Folder for the result; the same command goes on with a stopped run.", "FOLDER"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goals:
+    """What may be lost, or how fast it has to be; give one."""
+
+    max_loss: Annotated[float | None, "Points of the metric that may be lost, such as 1.0.", "POINTS"] = None
+    max_disagreement: Annotated[str | None, "Share of answers that may differ, such as 1%.", "SHARE"] = None
+    speedup: Annotated[float | None, "Times as fast as the fastest engine runs the original model.", "TIMES"] = None
+    latency_ms: Annotated[float | None, "Milliseconds in which one text is answered.", "MS"] = None
+    texts: Annotated[str | None, "Texts without labels, instead of --train: the model itself teaches.", "FILE"] = None
+
+    def goal(self) -> Goal:
+        """The one that was given."""
+        return Goal.of(self.max_loss, self.max_disagreement, self.speedup, self.latency_ms)
+
+    def __post_init__(self) -> None:
+        self.goal()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from rich.console import Group
 
 from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
-from powerbert.bench.run import choose_arms, curves, measure_arms, paper_protocol
+from powerbert.bench.run import choose_arms, curves, installed, measure_arms, paper_protocol, usable
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output
@@ -21,7 +20,7 @@ from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
 from powerbert.machine.describe import Watch, choose_threads, duration, machine
 from powerbert.machine.measure import peaks
-from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, probe, remember
+from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, remember
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
@@ -108,17 +107,14 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
 def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
-    installed = [name for name in known if name not in EXPORTED or find_spec(EXPORTED[name])]
-    names = _listed(asked.engines, "engine", known) or installed
+    names = _listed(asked.engines, "engine", known) or installed()
     pairs = [(name, one) for name in names for one in asked.precisions.split(",") if one in known[name]]
     if not pairs:
         raise PowerBertError("no engine has this precision", got=asked.precisions)
-    for engine, precision in [pair for pair in pairs if pair[1] != "fp32"]:
-        with working(f"trying {engine} in {precision}"):
-            verdict = probe(engine, precision)
-        if not verdict.runs or (verdict.cap is not None and not hold_isa(verdict.cap)):  # it would not survive
-            note(f"left out: {engine} in {precision} {verdict.state} ({verdict.detail})")
-            pairs.remove((engine, precision))
+    with working("trying engines and precisions"):
+        pairs, left_out = usable(pairs)
+    for line in left_out:
+        note(line)
     return pairs
 
 

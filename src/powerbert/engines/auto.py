@@ -139,7 +139,7 @@ def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | Non
                     folder = Path(home, f"{name}-{i}")
                     export(models[i], tokenizer, folder, name, program=program)
                     opened.append(open_engine(folder, name, threads=threads))
-                    opened[i].run(_batch(opened[i].limits, 1, 2))
+                    opened[i].run(random_batch(opened[i].limits, 1, 2))
                 arms[name] = Arms(*opened)
     # Last, because the torch engine changes how its models run.
     return {TorchEngine.name: Arms(*(TorchEngine(each, tokenizer) for each in models))} | arms
@@ -208,7 +208,7 @@ def calibrate(arms: Mapping[str, Arms], *, clock: Callable[[], float] = time.per
     limits = min((arm.limits for arm in engines.values()), key=lambda limits: limits.longest)
     timings: Timings = {}
     for rows, length in shapes(limits.longest):
-        batch = _batch(limits, rows, length)
+        batch = random_batch(limits, rows, length)
         runs = {(*key, rows, length): partial(engine.run, batch) for key, engine in engines.items()}
         found = interleave(runs, CALIBRATION_ROUNDS, clock=clock)
         timings |= {key: min(timing.wall) for key, timing in found.items()}
@@ -238,7 +238,7 @@ def choose(timings: Timings) -> Choice:
     return Choice(engine, crossovers[engine], timings)
 
 
-def _batch(limits: Limits, rows: int, length: int) -> dict[str, Integers]:
+def random_batch(limits: Limits, rows: int, length: int) -> dict[str, Integers]:
     """Words drawn at random: what a batch costs depends on its shape alone."""
     words = np.random.default_rng(0).integers(limits.vocabulary, size=(rows, length))
     return {"input_ids": words, "attention_mask": np.ones_like(words)}

@@ -51,6 +51,19 @@ def bootstrap_interval(
     return Interval(*map(float, found.confidence_interval))
 
 
+def paired_bootstrap(
+    name: str, first: Values, second: Values, labels: Values, seed: int, samples: int = 2000
+) -> _Floats:
+    """Metric of the first predictions minus that of the second on rows drawn with replacement: (samples,)."""
+    formula, sides = _formula(name), [_coded(said, labels) for said in (first, second)]
+    draw, rows, found = numpy.random.default_rng(seed), len(sides[0][1]), []
+    for start in range(0, samples, step := max(1, DRAWN // rows)):
+        drawn = draw.integers(rows, size=(min(step, samples - start), rows))  # the same rows for both
+        before, after = (formula(said[drawn], true[drawn], values) for said, true, values in sides)
+        found.append(before - after)
+    return numpy.concatenate(found)
+
+
 def _accuracy(predicted: _Codes, truth: _Codes, values: _Floats) -> _Floats:
     """Share of predictions that are right: 0..1."""
     return (predicted == truth).mean(-1)

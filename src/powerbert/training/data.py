@@ -132,14 +132,20 @@ def evaluate_with(
 
     batch_size: inputs that are answered at once; done: is called with their number after each batch.
     """
-    rows = list(flattened(list(encoded)))  # every choice of a question is a row
-    logits = numpy.stack(answer_rows(engine, rows, most=batch_size, done=done))
-    found = answers(logits.reshape(len(encoded), -1), task)  # the choices of a question side by side
-    labels = numpy.asarray(encoded["labels"][:])
+    found, labels = answers_with(engine, encoded, task, batch_size, done), numpy.asarray(encoded["labels"][:])
     value, interval = metric(task.metric)(found, labels), bootstrap_interval(task.metric, found, labels, seed=0)
-    lengths = [len(row["input_ids"]) for row in rows]
+    lengths = [len(row["input_ids"]) for row in flattened(list(encoded))]
     full = engine.encoders * sum(lengths)
     return Evaluation(task.metric, value, interval, len(encoded), engine.word_vectors(lengths), full)
+
+
+def answers_with(
+    engine: Engine, encoded: Dataset, task: Task, batch_size: int = 32, done: Callable[[int], object] = lambda n: None
+) -> NDArray[Any]:
+    """What an engine answers to a tokenised split, (rows,): class indices, or the values of a regression."""
+    rows = list(flattened(list(encoded)))  # every choice of a question is a row
+    logits = numpy.stack(answer_rows(engine, rows, most=batch_size, done=done))
+    return answers(logits.reshape(len(encoded), -1), task)  # the choices of a question side by side
 
 
 def answers(logits: NDArray[numpy.float32], task: Task) -> NDArray[Any]:

@@ -33,7 +33,7 @@ def has_head(model: PreTrainedModel, task: Task) -> bool:
         return False
     if task.kind != "classification":
         return task.kind == "multiple-choice" or model.config.num_labels == 1
-    return same_labels(_labels(model), task.labels or ())
+    return same_labels(label_names(model), task.labels or ())
 
 
 def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedModel, Any, bool]:
@@ -46,7 +46,7 @@ def model_for(folder: str | Path, task: Task, seed: int) -> tuple[PreTrainedMode
     if has_head(model, task):
         return model, tokenizer, True
     if model.base_model is not model:
-        old, new = f"{type(model).__name__} ({_shown(_labels(model))})", f"{task.name} ({_shown(task.labels)})"
+        old, new = f"{type(model).__name__} ({_shown(label_names(model))})", f"{task.name} ({_shown(task.labels)})"
         logger.warning(f"{folder}: a new head for {new} replaces that of {old}; to keep it, give it the task's labels")
     return _with_new_head(model, task, seed), tokenizer, False
 
@@ -61,7 +61,7 @@ def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, Any]:
 def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: str) -> None:
     """Refuse a model that does not answer the task."""
     if not has_head(model, task):
-        got = f"{type(model).__name__} with labels {_shown(_labels(model))}"
+        got = f"{type(model).__name__} with labels {_shown(label_names(model))}"
         rule = f"the task's are {_shown(task.labels)}"
         raise UnsupportedModelError(f"{folder} does not answer {task.name}", got=got, rule=rule, remedy=remedy)
 
@@ -83,7 +83,8 @@ def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
     return headed.eval()
 
 
-def _labels(model: PreTrainedModel) -> list[str]:
+def label_names(model: PreTrainedModel) -> list[str]:
+    """Names of the labels that a model answers with, in order."""
     id2label: Any = model.config.id2label
     return [str(id2label[i]) for i in sorted(id2label)]
 

@@ -107,6 +107,20 @@ class AnytimeOptions(Options):
     temperature: Annotated[float, "Softens the answers that are distilled."] = 1.0
 
 
+@dataclass(frozen=True)
+class AccelerateOptions(Options):
+    """Options of the acceleration; none of them has to be given."""
+
+    epochs: Annotated[float, "Passes over the training data to fine-tune a model without a head."] = 3.0
+    ladder_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 3.0
+    final_epochs: Annotated[float, "Passes of the re-training of the chosen configuration."] = 3.0
+
+    def retraining(self, epochs: float, *, labelled: bool) -> RetrainOptions:
+        """Options of one re-training; without labels the original model's answers alone teach."""
+        same = {field.name: getattr(self, field.name) for field in fields(Options)}
+        return RetrainOptions(**same | {"epochs": epochs}, distillation=0.5 if labelled else 1.0)
+
+
 def _one_of(*names: str) -> tuple[str, Callable[[Any], bool]]:
     return " or ".join(names), lambda value: value in names
 
@@ -115,7 +129,10 @@ _POSITIVE = ("a finite number above 0", lambda value: 0 < value < inf)
 _WEIGHT = ("a finite number of at least 0", lambda value: 0 <= value < inf)
 _COUNT = ("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE),
+    **dict.fromkeys(
+        ("epochs", "ladder_epochs", "final_epochs", "learning_rate", "retention_learning_rate", "temperature"),
+        _POSITIVE,
+    ),
     **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
     **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins", "threads"), _COUNT),
     "seed": ("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),

@@ -223,9 +223,14 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
     )
 
 
+def command_line() -> str:
+    """What was typed to start this process."""
+    return shlex.join(["powerbert", *sys.argv[1:]])
+
+
 def run_record(settings: dict[str, Any], precision: str, threads: int | None) -> dict[str, Any]:
     """What was run, with what, on what, in which precision and on how many threads, whatever was asked for."""
-    command, here = shlex.join(["powerbert", *sys.argv[1:]]), machine()
+    command, here = command_line(), machine()
     used = here.pop("versions") | versions(("accelerate", "datasets", "tokenizers", "numpy"))
     ran = {"precision": precision, "threads": threads, "command": command, "versions": used, "machine": here}
     return {"settings": settings} | ran

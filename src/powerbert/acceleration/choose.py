@@ -1,0 +1,58 @@
+"""Everything that was tried, and which of it is taken."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.optimize import bisect, isotonic_regression
+
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.judge import Comparison
+from powerbert.retention import RetentionConfiguration
+from powerbert.training.shapes import shallow, shaped, work
+
+BUDGETS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work: the rungs of the ladder
+LEAST_BUDGET = 0.15  # below it nothing that we trained kept its answers
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A configuration, what it keeps on the rows that choose, and the time of one input."""
+
+    name: str
+    stage: str
+    retention: RetentionConfiguration
+    comparison: Comparison
+    seconds: float
+
+    def to_json(self, chosen: RetentionConfiguration | None) -> dict[str, Any]:
+        """Plain figures for JSON."""
+        own = {"name": self.name, "stage": self.stage, "retention": str(self.retention), "ms": 1e3 * self.seconds}
+        found = {"work": work(self.retention.fractions), "value": self.comparison.after, "loss": self.comparison.loss}
+        return own | found | {"agreement": self.comparison.agreement, "chosen": self.retention == chosen}
+
+
+def rung(encoders: int, budget: float) -> RetentionConfiguration:
+    """The configuration of a budget: a linear fall, and no encoder that would read next to nothing."""
+    return shallow(shaped("linear", encoders, budget))
+
+
+def cheapest(tried: Sequence[Tried], goal: Goal) -> Tried | None:
+    """The fastest configuration within the goal; None if there is none.
+
+    A milder configuration of the same ladder loses no more: what is lost is made to rise with the speed (isotonic
+    regression), which takes out much of the noise of a few hundred rows.
+    """
+    slowest_first = sorted(tried, key=lambda one: -one.seconds)
+    smooth = isotonic_regression([one.comparison.spent(goal) for one in slowest_first]).x
+    within = [one for one, lost in zip(slowest_first, smooth, strict=True) if lost <= goal.value]
+    return within[-1] if within else None
+
+
+def budget_for(seconds: Callable[[float], float], limit: float) -> float | None:
+    """The largest budget whose time is within the limit; None if even the least is not."""
+    if seconds(LEAST_BUDGET) > limit:
+        return None
+    if seconds(1.0) <= limit:
+        return 1.0
+    return float(bisect(lambda budget: seconds(budget) - limit, LEAST_BUDGET, 1.0, xtol=1e-3))

@@ -1,0 +1,85 @@
+"""The engine and precision in which a model is the fastest here and still keeps the goal; and how much faster it is."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from powerbert.acceleration.goal import LATENCY, Goal
+from powerbert.acceleration.judge import Comparison
+from powerbert.bench.arms import EXPORTED, STOCK, Arm, Workbench
+from powerbert.bench.run import choose_arms, installed, measure_arms, usable
+from powerbert.engines.engine import Engine
+from powerbert.text.tokenise import Text
+
+MEASURED = 256  # texts that are timed
+BATCH = 32  # inputs at once, unless the goal is the time of one text
+ROUNDS = 5
+DOUBT = 0.25  # points: a lower precision that loses no more than this beyond fp32 is never what breaks a goal
+
+logger = logging.getLogger(__name__)
+
+
+class Fastest(NamedTuple):
+    """The arm that is taken, and what was measured beside it."""
+
+    arm: Arm
+    graph: Path | None  # its exported folder; None for torch
+    comparison: Comparison  # with the original model, on the rows that choose
+    figures: dict[str, Any]  # what `measure_arms` gives
+    notes: list[dict[str, Any]]  # each arm with elimination: its time, what it keeps, and whether it is left out
+
+    def seconds(self, model: str = "eliminated") -> float:
+        """Seconds of one text: the chosen arm's, or for "full" those of the fastest arm of the original model."""
+        arms = [row for row in self.figures["arms"] if row["model"] == model and row["engine"] != STOCK]
+        found = [row["seconds"] for row in arms if model == "full" or row["arm"] == self.arm.name]
+        return float(min(found) / self.figures["texts"])
+
+
+def fastest_engine(
+    folder: Path,
+    home: Path,
+    texts: Sequence[Text],
+    scaling: Sequence[Text],
+    longest: int,
+    goal: Goal,
+    judged: Callable[[Engine], Comparison],
+    progress: Callable[..., Any] = list,
+) -> Fastest:
+    """Measure the model in every engine and precision, with elimination and without, in turn in one run.
+
+    texts: that are timed. scaling: from which int8 takes its scales. judged: compares an engine with the original.
+    """
+    pairs, left_out = usable([(name, one) for name in installed() for one in ("fp32", "int8") if _has(name, one)])
+    for line in left_out:
+        logger.info(line)
+    bench = Workbench(folder, home, texts[:MEASURED], longest, scaling=scaling)
+    batch = 1 if goal.kind == LATENCY else BATCH
+    arms = choose_arms(pairs, [batch], (), bench.retention is not None)
+    figures = measure_arms(bench, arms, ROUNDS, progress, memory=False)
+    own = "full" if bench.retention is None else "eliminated"
+    rows = sorted((row for row in figures["arms"] if row["model"] == own and row["engine"] != STOCK), key=_seconds)
+    by_name = {arm.name: arm for arm in arms}
+    found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
+    plain = min(comparison.spent(goal) for row, _, comparison in found if row["precision"] == "fp32")
+    limit = max(goal.value if goal.limits_loss else 0.0, plain) + (0.0 if goal.limits_loss else 4 * DOUBT)
+    notes = [_note(row, comparison, comparison.spent(goal) <= limit) for row, _, comparison in found]
+    _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
+    eliminated = own == "eliminated"
+    graph = bench.graph(arm.engine, arm.precision, eliminated) if arm.engine in EXPORTED else None
+    return Fastest(arm, graph, comparison, figures, notes)
+
+
+def _has(engine: str, precision: str) -> bool:
+    return precision == "fp32" or engine in EXPORTED
+
+
+def _seconds(row: dict[str, Any]) -> float:
+    return float(row["seconds"])
+
+
+def _note(row: dict[str, Any], comparison: Comparison, within: bool) -> dict[str, Any]:
+    """A line of the report: an arm, its time and what it keeps."""
+    same = {name: row[name] for name in ("engine", "precision")}
+    figures = {"ms": 1e3 * row["seconds"], "agreement": comparison.agreement, "loss": comparison.loss}
+    return same | figures | {"note": "" if within else "left out: it loses more than the goal allows"}

@@ -1,0 +1,61 @@
+"""A model against the one that it came from, row by row on the same rows."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from powerbert.acceleration.goal import DISAGREEMENT, Goal
+from powerbert.tasks.metrics import Interval, bootstrap_interval, metric, paired_bootstrap
+
+Answers = NDArray[Any]  # (rows,): class indices, or the values of a regression
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was lost, with the doubt that these rows leave."""
+
+    metric: str
+    before: float
+    before_interval: Interval
+    after: float
+    after_interval: Interval
+    loss: float  # points of the metric, 100 times its raw value
+    interval: Interval  # of the loss, 95 %
+    p_value: float  # of the metric being the same, by a bootstrap over pairs
+    agreement: float  # share of equal answers; of a regression, rank correlation of the two
+    rows: int
+
+    def spent(self, goal: Goal) -> float:
+        """What the goal counts: points of the metric, or percent of other answers."""
+        return self.differing if goal.kind == DISAGREEMENT else self.loss
+
+    @property
+    def differing(self) -> float:
+        """Percent of other answers; of a regression, what the rank correlation lacks."""
+        return 100 * (1 - self.agreement)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain figures for JSON."""
+        intervals = ("before_interval", "after_interval", "interval")
+        return asdict(self) | {name: [*getattr(self, name)] for name in intervals}
+
+
+def compare(name: str, before: Answers, after: Answers, labels: Answers) -> Comparison:
+    """Score both on the labels with the task's metric."""
+    score, differences = metric(name), paired_bootstrap(name, before, after, labels, seed=0)
+    low, high = numpy.quantile(100 * differences, (0.025, 0.975))
+    either = min(float((differences <= 0).mean()), float((differences >= 0).mean()))
+    return Comparison(
+        name,
+        score(before, labels),
+        bootstrap_interval(name, before, labels, seed=0),
+        score(after, labels),
+        bootstrap_interval(name, after, labels, seed=0),
+        loss=100 * (score(before, labels) - score(after, labels)),
+        interval=Interval(float(low), float(high)),
+        p_value=min(1.0, 2 * either),
+        agreement=metric("spearman" if name == "spearman" else "accuracy")(after, before),
+        rows=len(labels),
+    )

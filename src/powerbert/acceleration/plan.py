@@ -1,0 +1,54 @@
+"""How long an acceleration will take: said before it starts, from a step of training on the user's own rows."""
+
+import time
+from typing import Any
+
+import torch
+
+from powerbert.acceleration.choose import BUDGETS
+from powerbert.machine.describe import choose_threads, duration
+from powerbert.text.batches import Collator
+from powerbert.training.data import EncodedData
+from powerbert.training.options import AccelerateOptions
+from powerbert.training.trainer import FORWARD
+
+ROWS = 8  # of the step that is timed
+TYPICAL = 0.45  # share of the work of the configuration that is chosen in the end
+ENGINES = 12.0  # seconds for each encoder: to trace it twice, to quantise it, and to measure it in all engines
+
+
+def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: AccelerateOptions, *, headed: bool) -> list[str]:
+    """A line for each stage with its time, and one for all of them."""
+    threads, _ = choose_threads(options.threads)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        rate = tokens_per_second(encoded, network, tokenizer)
+    finally:
+        torch.set_num_threads(before)
+    tokens = sum(encoded.splits["train"]["length"][:])
+    encoders = int(network.config.num_hidden_layers)
+    ladder = options.ladder_epochs * sum(BUDGETS) / len(BUDGETS) + 1 / FORWARD
+    stages = {
+        "fine-tune the original model": 0.0 if headed else options.epochs * tokens / rate,
+        f"re-train for {len(BUDGETS)} configurations at once": ladder * tokens / rate,
+        "re-train the chosen configuration": (options.final_epochs * TYPICAL + 1 / FORWARD) * tokens / rate,
+        "find the fastest engine and judge": ENGINES * encoders,
+    }
+    lines = [f"{name}: about {duration(each)}" for name, each in stages.items() if each]
+    speed = f"{rate:,.0f} tokens a second on {threads} thread{'s' * (threads > 1)}"
+    return [*lines, f"in all about {duration(sum(stages.values()))}, with {speed} and a quiet machine"]
+
+
+def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any) -> float:
+    """Real tokens that one step of training gets through in a second; the model is left as it was."""
+    rows = encoded.splits["train"]
+    batch = Collator(tokenizer)([rows[i] for i in range(min(ROWS, len(rows)))])
+    network.train()
+    for _ in range(2):  # the first one is slower than all others
+        start = time.perf_counter()
+        network(**batch).loss.backward()
+        seconds = time.perf_counter() - start
+    network.zero_grad(set_to_none=True)
+    network.eval()
+    return float(batch["attention_mask"].sum()) / seconds

@@ -1,0 +1,303 @@
+"""`accelerate` from top to bottom: fine-tune, re-train over a ladder of configurations, choose, re-train, judge.
+
+Every training is a folder in OUTPUT.partial and is not done twice; one that was stopped goes on where it was.
+Everything is chosen on one part of the data and judged on another.
+"""
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from powerbert import __version__
+from powerbert.acceleration.choose import BUDGETS, LEAST_BUDGET, Tried, budget_for, cheapest, rung
+from powerbert.acceleration.cost import CostTable, measure_costs
+from powerbert.acceleration.engine import BATCH, Fastest, fastest_engine
+from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of
+from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
+from powerbert.acceleration.judge import Comparison, compare
+from powerbert.acceleration.parts import Parts
+from powerbert.acceleration.plan import plan
+from powerbert.engines.engine import Engine
+from powerbert.engines.open import open_engine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.folders.atomic import only_run, write_file
+from powerbert.folders.manifest import check_replaceable, folder_digest
+from powerbert.machine.describe import machine
+from powerbert.modeling.apply import apply, encoders_of
+from powerbert.modeling.limits import RUN, SEQUENCE
+from powerbert.modeling.storage import load, save
+from powerbert.report.acceleration_html import acceleration_page
+from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.encoding import encode_split, texts_of
+from powerbert.tasks.task import Task
+from powerbert.training.data import answers_with, encode_data
+from powerbert.training.heads import check_head, model_for
+from powerbert.training.options import AccelerateOptions, Options
+from powerbert.training.runner import Folder, StepResult, command_line
+from powerbert.training.shapes import work
+from powerbert.training.steps import finetune, retrain
+
+REPORT, PAGE, COSTS = "report.json", "report.html", "costs.json"
+SCALING = 256  # texts of the training data from which int8 takes its scales
+TRIES = 2  # configurations that are re-trained by themselves; the second if the first misses the goal
+MARGIN = 0.97  # of a stated time is what a configuration is chosen for: the table of costs is not exact
+
+logger = logging.getLogger("powerbert.training")
+
+
+class Acceleration:
+    """One acceleration under way; `run` does all of it."""
+
+    def __init__(
+        self, model: Folder, parts: Parts, goal: Goal, output: Folder, options: AccelerateOptions, *, progress: bool
+    ) -> None:
+        if goal.kind == LOSS and not parts.labelled:
+            remedy = "give --max-disagreement 1%, or labelled data"
+            raise PowerBertError("--max-loss needs labels", got="texts alone", remedy=remedy)
+        if parts.data.task.kind == "multiple-choice":
+            raise UnsupportedModelError("accelerate serves sequence classifiers", got=parts.data.task.name)
+        check_original(Path(model), parts.data.task)
+        self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output)
+        self.data, self.options, self.progress = parts.data, options, progress
+        self.work = self.output.with_name(self.output.name + ".partial")
+        self.tried: list[Tried] = []
+        self.trained: list[tuple[StepResult, float]] = []  # each training, and the share of the work that it ran
+
+    def run(self) -> dict[str, Any]:
+        """All stages; returns the figures of the report."""
+        self.prepare()
+        budgets = self.budgets()
+        rungs = [rung(self.encoders, budget) for budget in budgets]
+        most, least = 100 * budgets[0], 100 * budgets[-1]
+        logger.info("re-training once for %d configurations, %.0f to %.0f %% of the work", len(rungs), most, least)
+        ladder = self.retrained("ladder", self.original, rungs[len(rungs) // 2], ladder=rungs)
+        for budget, each in zip(budgets, rungs, strict=True):
+            self.attempt(f"{budget:.0%}", "ladder", ladder, each)
+        final, met = self.original, False
+        for number in range(1, TRIES + 1):
+            if (retention := self.wanted()) is None:
+                break
+            logger.info("re-training %s, %.0f %% of the work", retention, 100 * work(retention.fractions))
+            final = self.retrained(f"re-trained-{number}", ladder, retention)
+            own = self.attempt(f"{work(retention.fractions):.0%}", "re-trained", final, retention)
+            met = not self.goal.limits_loss or own.comparison.spent(self.goal) <= self.goal.value
+            if met:
+                break
+        if self.goal.limits_loss and not met:
+            final = self.original
+            logger.warning("no configuration keeps the goal on the rows that choose: nothing is eliminated")
+        return self.finish(final)
+
+    def already(self) -> dict[str, Any] | None:
+        """The figures of an earlier run that is complete; an output of anything else is refused."""
+        check_replaceable(self.output)
+        path = self.output / REPORT
+        figures = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if figures is None:
+            return None
+        if figures.get("settings") != self.settings:
+            remedy = "choose another --output, or delete the folder"
+            raise PowerBertError(f"{self.output} holds another acceleration", remedy=remedy)
+        logger.info("%s is already complete", self.output)
+        return dict(figures)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What decides the result."""
+        decided = {"goal": asdict(self.goal), "options": asdict(self.options), "model": folder_digest(self.model)}
+        return decided | {"data": self.data.digest, "task": self.data.task.name, "labelled": self.parts.labelled}
+
+    def prepare(self) -> None:
+        """The original model with its head, its answers to the rows that choose, and what an encoder costs."""
+        network, tokenizer, headed = model_for(self.model, self.data.task, self.options.seed)
+        encoded = encode_data(self.data, network, tokenizer)
+        for line in plan(encoded, network, tokenizer, self.options, headed=headed):
+            logger.info(line)
+        self.original = self.step("fine-tuned", finetune, self.model, options=_fine_tuning(self.options))
+        network, self.tokenizer = load(self.original.folder)
+        self.encoders, self.task, self.longest = encoders_of(network), encoded.task, encoded.max_length
+        self.choosing, self.tokens = encoded.splits["dev"], sum(encoded.splits["train"]["length"][:])
+        self.lengths = self.choosing["length"][:]
+        self.labels = numpy.asarray(self.choosing["labels"][:])
+        with TorchEngine(network, self.tokenizer) as engine:
+            self.before = answers_with(engine, self.choosing, self.task)
+        self.costs = self.measured(network)
+
+    def measured(self, network: Any) -> CostTable:
+        """The table of costs; a stopped run goes on with the one that it began with."""
+        path = self.work / COSTS
+        if not path.is_file():
+            logger.info("measuring what an encoder costs here, by length")
+            rows = 1 if self.goal.kind == LATENCY else BATCH
+            texts = texts_of(self.data.splits["train"].dataset[:SCALING])
+            found = measure_costs(network, self.tokenizer, self.longest, rows, texts)
+            write_file(path, json.dumps(found).encode())
+        return CostTable.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+    def budgets(self) -> list[float]:
+        """The rungs of the ladder: all, or those near the one that a stated speed asks for."""
+        wanted = self.budget_of_speed()
+        if wanted is None:
+            return list(BUDGETS)
+        near = sorted({min(0.95, max(LEAST_BUDGET, factor * wanted)) for factor in (1.3, 1.15, 1.0, 0.87, 0.75)})
+        return near[::-1]
+
+    def budget_of_speed(self) -> float | None:
+        """The largest budget that is as fast as stated, by the table of costs; None if no speed is stated."""
+        if self.goal.limits_loss:
+            return None
+        full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
+        limit = MARGIN * (full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3)
+        return budget_for(lambda budget: self.costs.seconds(rung(self.encoders, budget), self.lengths), limit)
+
+    def wanted(self) -> RetentionConfiguration | None:
+        """The configuration to re-train next; None if none keeps the goal."""
+        if not self.goal.limits_loss:
+            return rung(self.encoders, self.budget_of_speed() or LEAST_BUDGET)
+        missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
+        milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
+        found = cheapest(milder, self.goal) if milder else None
+        return None if found is None else found.retention
+
+    def step(self, name: str, step: Callable[..., StepResult], model: Folder, **more: Any) -> StepResult:
+        """Run a training step in a folder of its own."""
+        return step(model, self.data, self.work / name, progress=self.progress, **more)
+
+    def retrained(self, name: str, start: StepResult, retention: RetentionConfiguration, **more: Any) -> StepResult:
+        """Re-train from a folder, taught by the original model."""
+        epochs = self.options.ladder_epochs if more else self.options.final_epochs
+        options = self.options.retraining(epochs, labelled=self.parts.labelled)
+        teacher = self.original.folder
+        result = self.step(name, retrain, start.folder, options=options, retention=retention, teacher=teacher, **more)
+        rungs = more.get("ladder", [retention])
+        self.trained.append((result, float(numpy.mean([work(each.fractions) for each in rungs]))))
+        return result
+
+    def attempt(self, name: str, stage: str, result: StepResult, retention: RetentionConfiguration) -> Tried:
+        """Ask a trained model with a configuration about the rows that choose."""
+        network, tokenizer = load(result.folder)
+        with TorchEngine(apply(network, retention), tokenizer) as engine:
+            comparison = self.compared(engine)
+        found = Tried(name, stage, retention, comparison, self.costs.seconds(retention, self.lengths))
+        logger.info(
+            "%s %s: %.2f points lost, %.1f %% other answers", stage, name, comparison.loss, comparison.differing
+        )
+        self.tried.append(found)
+        return found
+
+    def compared(self, engine: Engine) -> Comparison:
+        """An engine against the original model, on the rows that choose."""
+        return compare(self.task.metric, self.before, answers_with(engine, self.choosing, self.task), self.labels)
+
+    def finish(self, final: StepResult) -> dict[str, Any]:
+        """Find the fastest engine, judge on rows that nothing was chosen on, write the folder."""
+        logger.info("the fastest engine for the chosen model")
+        texts, scaling = (texts_of(self.data.splits[name].dataset[:]) for name in ("dev", "train"))
+        home = self.work / "graphs"
+        shutil.rmtree(home, ignore_errors=True)  # of a run that was killed
+        fastest = fastest_engine(final.folder, home, texts, scaling[:SCALING], self.longest, self.goal, self.compared)
+        network, tokenizer = load(final.folder)
+        figures = self.judged(final, fastest)
+        extra = {REPORT: json.dumps(figures, indent=1).encode(), PAGE: acceleration_page(figures).encode()}
+        extra[RUN] = (final.folder / RUN).read_bytes()  # with N, by which texts are cut as they were in training
+        graph = {} if fastest.graph is None else {fastest.graph.name: fastest.graph}
+        save(network, tokenizer, self.output, extra=extra, graphs=graph, engine=next(iter(graph), None))
+        return figures
+
+    def judged(self, final: StepResult, fastest: Fastest) -> dict[str, Any]:
+        """The figures of the report; the rows that judge are looked at here, and nowhere before."""
+        rows = encode_split(self.parts.verdict, self.task, self.tokenizer, self.longest)
+        with TorchEngine(*load(self.original.folder)) as engine:
+            before = answers_with(engine, rows, self.task)
+        folder = fastest.graph or final.folder
+        after = answers_with(open_engine(folder, None, fastest.arm.precision), rows, self.task)
+        labels, texts = numpy.asarray(rows["labels"][:]), texts_of(self.parts.verdict.dataset[:])
+        comparison = compare(self.task.metric, before, after, labels)
+        retention = final.retention or RetentionConfiguration.full(self.encoders)
+        ms = {name: 1e3 * fastest.seconds(name) for name in ("full", "eliminated")}
+        costs = [self.original, *(result for result, _ in self.trained)], [1.0, *(share for _, share in self.trained)]
+        return {
+            "version": __version__,
+            "settings": self.settings,
+            "seed": self.options.seed,
+            "machine": machine(),
+            "goal": asdict(self.goal) | {"text": self.goal.text(self.task.metric)},
+            "verdict": verdict(self.goal, comparison, ms) | {"labelled": self.parts.labelled},
+            "original": {"value": comparison.before, "interval": [*comparison.before_interval], "work": 1.0}
+            | {"ms": ms["full"], "engine": "the fastest", "precision": "any"},
+            "accelerated": {"value": comparison.after, "interval": [*comparison.after_interval]}
+            | {"work": work_on(retention, rows["length"][:]), "ms": ms["eliminated"], "engine": fastest.arm.engine}
+            | {"precision": fastest.arm.precision, "retention": retention.to_json(), "folder": str(self.output)},
+            "speed": fastest.figures["headline"],
+            "parts": {name: len(split) for name, split in self.data.splits.items()}
+            | {"verdict": len(rows), "how": self.parts.how},
+            "tried": [one.to_json(final.retention) for one in self.tried],
+            "engines": fastest.notes,
+            "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
+            "by_length": agreement_by_length(rows["length"][:], before, after),
+            "examples": examples(final.folder, self.task, texts, before, after, labels),
+            "costs": costs_of([result.folder for result in costs[0]], self.tokens, self.options.epochs, costs[1]),
+            "commands": [command_line()],
+        }
+
+
+def run_acceleration(
+    model: Folder,
+    parts: Parts,
+    goal: Goal,
+    output: Folder,
+    options: AccelerateOptions | None = None,
+    *,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Make a classifier faster within a goal; returns the figures of the report.
+
+    The folder `output` opens with `powerbert.pipeline` in the engine that was the fastest, and holds
+    `report.html` and `report.json`. The same call goes on with a run that was stopped.
+    """
+    under_way = Acceleration(model, parts, goal, output, options or AccelerateOptions(), progress=progress)
+    with only_run(under_way.work):
+        if (done := under_way.already()) is not None:
+            return done
+        figures = under_way.run()
+    shutil.rmtree(under_way.work, ignore_errors=True)
+    return figures
+
+
+def check_original(folder: Path, task: Task) -> None:
+    """Refuse a classifier of another task: it was hardly meant, and its head would be thrown away."""
+    model, _ = load(folder)
+    if type(model).__name__.endswith(SEQUENCE):
+        remedy = "give a model of this task, or a pretrained encoder, which is fine-tuned first"
+        check_head(model, folder, task, remedy)
+
+
+def verdict(goal: Goal, comparison: Comparison, ms: dict[str, float]) -> dict[str, Any]:
+    """Whether the goal is met on rows that decided nothing, and that in a sentence."""
+    spent, times = comparison.spent(goal), ms["full"] / ms["eliminated"]
+    met = {SPEEDUP: times >= goal.value, LATENCY: ms["eliminated"] <= goal.value}.get(goal.kind, spent <= goal.value)
+    low, high = comparison.interval
+    lost = f"{comparison.loss:+.2f} points of {comparison.metric} lost (95 % interval {low:+.2f} to {high:+.2f})"
+    fast = f"{times:.2f} times as fast as the fastest engine runs the original model"
+    same = f"{100 * comparison.agreement:.1f} % the same answers"
+    text = f"{'Met' if met else 'Missed'}: {lost}, {same}, {fast}, {ms['eliminated']:.2f} ms a text."
+    figures = {"metric": comparison.metric, "loss": comparison.loss, "interval": [low, high]}
+    figures |= {"p_value": comparison.p_value, "agreement": comparison.agreement, "rows": comparison.rows}
+    return figures | {"met": met, "text": text, "speedup": times}
+
+
+def work_on(retention: RetentionConfiguration, lengths: Sequence[int]) -> float:
+    """Share of the full model's word-vectors that inputs of these lengths still need."""
+    return sum(retention.total(length) for length in lengths) / (len(retention) * sum(lengths))
+
+
+def _fine_tuning(options: AccelerateOptions) -> Options:
+    return Options(**{field.name: getattr(options, field.name) for field in fields(Options)})
