@@ -39,6 +39,10 @@ class DataError(PowerBertError, ValueError):
     """A task, a data file or a row that cannot be trained on; the message names the file and the row."""
 
 
+class MachineError(PowerBertError, RuntimeError):
+    """A precision that this machine does not run."""
+
+
 class MissingExtraError(PowerBertError, ImportError):
     """A command needs a package that is not installed; the message has the pip command."""
 

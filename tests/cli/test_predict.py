@@ -38,6 +38,8 @@ def home(tmp_path_factory):
     model = powerbert.apply(tiny("bert"), RELATIVE)
     powerbert.save(model, tokenizer_for(), home / "saved")
     export(*powerbert.load(home / "saved"), home / "graph", "openvino")
+    graphs = {"openvino-fp32": home / "graph"}
+    powerbert.save(model, tokenizer_for(), home / "both", graphs=graphs, engine="openvino-fp32")
     with (home / "texts.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "review", "stars"])
@@ -199,3 +201,16 @@ def test_what_a_graph_cannot_do_is_refused_in_one_line(home, capsys):
         assert run("evaluate", *asked, *more) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert expected in line
+
+
+def test_a_folder_with_a_graph_answers_in_it_unless_another_retention_is_asked_for(home):
+    """The graph carries its own retention; the torch model beside it takes any."""
+    target = home / "figures.json"
+    asked = ("--model", home / "both", "--data", home / "texts.csv", "--text", "review", "--label", "stars")
+    for more, engine in (
+        ((), "openvino"),
+        (("--retention", "0.9,0.5,0.4,0.1"), "torch"),
+        (("--engine", "torch"), "torch"),
+    ):
+        assert run("evaluate", *asked, *more, "--json", target) == 0
+        assert json.loads(target.read_text())["engine"] == engine

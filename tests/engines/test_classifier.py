@@ -208,7 +208,6 @@ def test_unknown_engines_and_precisions_are_refused(folder):
         powerbert.pipeline(folder, engine="warp")
     with pytest.raises(PowerBertError, match=r"precision.*int2"):
         powerbert.pipeline(folder, precision="int2")
-    refusal(lambda: powerbert.pipeline(folder, engine=None))
     refusal(lambda: powerbert.pipeline(folder, engine=["onnx"]))
 
 
@@ -216,7 +215,8 @@ def test_a_saved_folder_is_no_exported_one_and_the_other_way_round(folder, relat
     for engine in ("onnx", "openvino"):
         message = refusal(lambda engine=engine: powerbert.pipeline(folder, engine), ModelFolderError)
         assert f"powerbert export --model {folder} --to {engine}" in message
-    assert "exported" in refusal(lambda: powerbert.pipeline(relative.made("onnx")), ModelFolderError)
+    assert powerbert.pipeline(relative.made("onnx")).engine.name == "onnx"
+    assert "exported" in refusal(lambda: powerbert.pipeline(relative.made("onnx"), "torch"), ModelFolderError)
     message = refusal(lambda: powerbert.pipeline(relative.made("onnx"), "openvino"), ModelFolderError)
     assert "use engine onnx" in message
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification
 import powerbert
 from powerbert import RetentionConfiguration, Scoring
 from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError
-from powerbert.folders.manifest import read_manifest
+from powerbert.folders.manifest import folder_digest, read_manifest
 from powerbert.modeling import storage
 from powerbert.modeling.apply import elimination_of, retention_of
 
@@ -191,3 +191,66 @@ def test_a_manifest_that_was_read_is_not_read_again(folder, monkeypatch):
     manifest = read_manifest(folder)
     monkeypatch.setattr(storage, "read_manifest", None)
     assert elimination_of(powerbert.load(folder, manifest=manifest)[0]).strategy == "rand-ws"
+
+
+# ---- graphs of the same model ------------------------------------------------------------
+
+
+def save_with_graphs(exports, folder, **more):
+    graphs = {"onnx-fp32": exports.made("onnx")}
+    powerbert.save(exports.model, exports.tokenizer, folder, graphs=graphs, engine="onnx-fp32", **more)
+    return folder
+
+
+def test_a_folder_holds_model_graphs_and_other_files_and_is_replaced_as_a_whole(relative, tmp_path):
+    folder = save_with_graphs(relative, tmp_path / "model", extra={"report.json": b"{}"})
+    manifest = read_manifest(folder)
+    assert (manifest.engine, set(manifest.graphs), manifest.extra) == ("onnx-fp32", {"onnx-fp32"}, ("report.json",))
+    copied = {path.name: path.read_bytes() for path in (folder / "onnx-fp32").iterdir()}
+    assert copied == {path.name: path.read_bytes() for path in relative.made("onnx").iterdir()}
+    plain = tmp_path / "plain"
+    powerbert.save(relative.model, relative.tokenizer, plain)
+    assert folder_digest(folder) == folder_digest(plain)  # a graph changes nothing of what load gives
+    save_with_graphs(relative, folder)
+    powerbert.save(relative.model, relative.tokenizer, folder)
+    assert {path.name for path in folder.iterdir()} == {path.name for path in plain.iterdir()}
+
+
+def another_graph(folder):
+    """As an export of the user's own over ours leaves it."""
+    path = folder / "onnx-fp32" / "powerbert.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"extra": ["mine.txt"]}))
+
+
+MINE = {
+    "a file in a graph": lambda folder: (folder / "onnx-fp32" / "mine.txt").write_text("mine"),
+    "a folder in a graph": lambda folder: (folder / "onnx-fp32" / "mine").mkdir(),
+    "a folder beside": lambda folder: (folder / "mine").mkdir(),
+    "another graph": another_graph,
+}
+
+
+@pytest.mark.parametrize("add", MINE.values(), ids=MINE)
+def test_what_the_user_put_beside_or_into_a_graph_is_never_deleted(relative, tmp_path, add):
+    folder = save_with_graphs(relative, tmp_path / "model")
+    add(folder)
+    before = {str(path): path.is_dir() or path.read_bytes() for path in folder.rglob("*")}
+    with pytest.raises(ModelFolderError) as error:
+        powerbert.save(relative.model, relative.tokenizer, folder)
+    assert "\n" not in str(error.value)
+    assert {str(path): path.is_dir() or path.read_bytes() for path in folder.rglob("*")} == before
+
+
+def test_a_graph_must_be_a_whole_export_of_this_model(relative, folder, tmp_path):
+    made, other = relative.made("onnx"), powerbert.apply(tiny("bert"), RELATIVE)
+    calls = {
+        "not an exported model": (relative.model, {"graphs": {"onnx": folder}}),
+        "another elimination": (other, {"graphs": {"onnx": made}}),
+        "wrong name": (relative.model, {"graphs": {"../onnx": made}}),
+        "unknown graph": (relative.model, {"graphs": {"onnx": made}, "engine": "openvino"}),
+        "it has none": (relative.model, {"engine": "openvino"}),
+    }
+    for message, (model, more) in calls.items():
+        with pytest.raises(ModelFolderError, match=message):
+            powerbert.save(model, relative.tokenizer, tmp_path / "new", **more)
+    assert not (tmp_path / "new").exists()

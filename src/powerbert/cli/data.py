@@ -12,6 +12,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError, ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.folders.manifest import glance
 from powerbert.machine.describe import choose_threads
 from powerbert.modeling.apply import apply
 from powerbert.modeling.limits import CHOICE
@@ -52,7 +53,10 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
     try:
         with working("loading the model"):
             threads, _ = choose_threads(asked.threads)
-            engine = open_engine(folder, asked.engine, asked.precision, threads=threads)
+            # A graph carries its own retention; a folder that holds one holds the model as well.
+            own = retention is not None and glance(folder).graphs
+            name = TorchEngine.name if own and asked.engine is None else asked.engine
+            engine = open_engine(folder, name, asked.precision, threads=threads)
     except UnsupportedModelError as error:
         remedy = "run finetune first, or name another folder"
         raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error

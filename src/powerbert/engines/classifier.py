@@ -101,16 +101,17 @@ class Classifier:
                 logger.warning("text %d has %s%s", first + flags.index(True), what, others)
 
 
-def pipeline(folder: str | Path, engine: str = "torch", precision: str | None = None) -> Classifier:
+def pipeline(folder: str | Path, engine: str | None = None, precision: str | None = None) -> Classifier:
     """Load a saved or exported classifier: pipeline(folder)("some text") gives [{"label", "score"}].
 
-    engine: "torch" runs a saved folder; "onnx" and "openvino" run what was exported to them. "auto" opens an
-        exported folder with its own engine; a saved one it opens in every engine that is installed, with and
-        without elimination, and takes the fastest. That takes some seconds per encoder.
+    engine: by default what the folder was made for; torch, with a warning, where that does not run here. "torch"
+        runs a saved folder; "onnx" and "openvino" run what was exported to them. "auto" opens an exported folder
+        with its own engine; a saved one it opens in every engine that is installed, with and without
+        elimination, and takes the fastest. That takes some seconds per encoder.
     precision: by default the folder's own: fp32 unless it was exported otherwise.
     """
     folder = Path(folder)
-    if not isinstance(engine, str) or engine not in (AutoEngine.name, *ENGINES):
+    if engine is not None and engine not in (AutoEngine.name, *ENGINES):
         raise PowerBertError("unknown engine", got=engine, rule="one of " + ", ".join((AutoEngine.name, *ENGINES)))
     opened = open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
     return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)

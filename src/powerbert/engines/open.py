@@ -1,14 +1,14 @@
-"""Open a folder with an engine."""
+"""Open a folder with an engine: a saved one in torch, or in an engine that one of its graphs is for."""
 
 import logging
 from pathlib import Path
 
 from powerbert.engines.engine import Engine
-from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
+from powerbert.engines.graph_engines import GraphEngine, OnnxEngine, OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.errors import PowerBertError
+from powerbert.errors import MachineError, MissingExtraError, PowerBertError
 from powerbert.export.write import Exported, read_exported
-from powerbert.folders.manifest import Manifest, read_manifest
+from powerbert.folders.manifest import Manifest, glance, graph_folder, read_manifest
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TorchEngine, OnnxEngine, OpenVinoEngine)}
@@ -26,6 +26,10 @@ def open_engine(
 ) -> Engine:
     """Load a saved or exported folder; by default with the engine and precision that it was made for.
 
+    A saved folder with graphs opens in the graph it was made for, or in the one of the asked engine and precision.
+    Where nothing is asked for, and the engine is not installed or its precision does not run here, torch answers,
+    with a warning.
+
     Every engine of the project is opened here, so that a precision which this machine only claims to
     have is found out before it is used. bf16 that crashes or is slower than fp32 is replaced by fp32,
     with a warning; int8 that crashes is refused. `Engine.precision` tells which one it is.
@@ -33,6 +37,44 @@ def open_engine(
     manifest: as in `Engine.load`.
     """
     folder = Path(folder)
+    graph = find_graph(folder, manifest or glance(folder), engine, precision)
+    if graph is None:
+        return _open(folder, engine, precision, threads, manifest)
+    try:
+        return _open(graph, None, precision, threads)
+    except (MissingExtraError, MachineError) as error:
+        if engine is not None or precision is not None:
+            raise
+        logger.warning("%s was made for %s, which does not run here: running in torch (%s)", folder, graph.name, error)
+    return _open(folder, TorchEngine.name, None, threads, manifest)
+
+
+def find_graph(folder: Path, manifest: Manifest, engine: str | None, precision: str | None) -> Path | None:
+    """The sub-folder of a saved folder that answers what is asked for; None if the folder itself does.
+
+    Of several the one that the folder was made for comes first, and one of the asked precision before one that can
+    be had in it.
+    """
+    if engine is precision is None:
+        return None if manifest.engine is None else graph_folder(folder, manifest, manifest.engine)
+    if engine == TorchEngine.name:
+        return None
+    found: list[tuple[bool, Path]] = []
+    for name in sorted(manifest.graphs, key=lambda name: name != manifest.engine):
+        path = graph_folder(folder, manifest, name)
+        exported = read_exported(path, glance(path))
+        assert exported is not None  # or it would be no folder of a graph
+        own, kind = exported.precision, ENGINES.get(exported.engine)
+        same = () if kind is None or not issubclass(kind, GraphEngine) else kind.interchangeable
+        if engine in (None, exported.engine) and (precision in (None, own) or {precision, own} <= set(same)):
+            found.append((precision not in (None, own), path))
+    return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def _open(
+    folder: Path, engine: str | None, precision: str | None, threads: int | None, manifest: Manifest | None = None
+) -> Engine:
+    """Load the model that lies in a folder itself."""
     manifest = manifest or read_manifest(folder)
     exported = None if engine == TorchEngine.name else read_exported(folder, manifest)
     if engine is None:
@@ -58,7 +100,7 @@ def _sound(exported: Exported, precision: str) -> str:
     bar = barrier(verdict)
     why = bar or slowness(verdict)
     if bar is not None and precision == "int8":
-        raise PowerBertError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
+        raise MachineError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
     if why is not None:
         instead = "better export the model in fp32" if precision == "int8" else "running in fp32"
         logger.warning("%s in %s %s: %s", precision, engine, why, instead)

@@ -2,10 +2,12 @@
 
 The folder is an ordinary transformers folder plus `powerbert.json`, which says what elimination it
 carries and holds a sha256 of every other file. A plain `from_pretrained` of it gives the ordinary
-model, without elimination.
+model, without elimination. Exported graphs of the same model may lie in sub-folders: `load` does not
+look at them, an engine does.
 """
 
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +18,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import ModelFolderError, UnsupportedModelError, one_line
 from powerbert.folders.atomic import write_folder
-from powerbert.folders.manifest import MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
+from powerbert.folders.manifest import (
+    MANIFEST,
+    Manifest,
+    check_graphs,
+    check_replaceable,
+    own_files,
+    read_manifest,
+    write_manifest,
+)
 from powerbert.folders.safe import read_model, read_tokenizer, silenced
 from powerbert.modeling.apply import apply, elimination_of
 from powerbert.modeling.families import FAMILIES
@@ -28,11 +38,19 @@ logger = logging.getLogger(__name__)
 
 
 def save(
-    model: Any, tokenizer: PreTrainedTokenizerBase, folder: str | Path, *, extra: Mapping[str, bytes] | None = None
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: str | Path,
+    *,
+    extra: Mapping[str, bytes] | None = None,
+    graphs: Mapping[str, str | Path] | None = None,
+    engine: str | None = None,
 ) -> None:
     """Write model, tokenizer and retention configuration to `folder`, all of it or nothing.
 
-    `extra` are other files by name, such as a model card; loading does not look at them.
+    extra: other files by name, such as a model card; loading does not look at them.
+    graphs: exported folders of this very model, by the name of the sub-folder to which each is copied.
+    engine: the one of them that `pipeline` and `open_engine` open by default; None is torch.
     """
     adapted = getattr(model, "_hf_peft_config_loaded", False)  # save_pretrained would write the adapter alone
     if adapted or not isinstance(model, PreTrainedModel):
@@ -40,17 +58,35 @@ def save(
         remedy = "merge adapters first, with merge_and_unload() of a PEFT model"
         raise UnsupportedModelError(what, got=got + " with an adapter" * adapted, remedy=remedy)
     elimination = elimination_to_json(elimination_of(model))
+    sources = {name: Path(path) for name, path in (graphs or {}).items()}
+    check_graphs(str(folder), sources, engine)
+    for source in sources.values():
+        _check_graph(source, elimination)
 
     def write(staging: Path) -> None:
         with silenced(), one_line(f"the model cannot be written to {folder}", "check the disk and try again"):
             model.save_pretrained(staging)
             tokenizer.save_pretrained(staging)
-        write_manifest(staging, elimination, extra=extra or ())
+            for name, source in sources.items():
+                (staging / name).mkdir()
+                for own in own_files(source):
+                    shutil.copyfile(source / own, staging / name / own)
+        write_manifest(staging, elimination, extra=extra or (), graphs=sources, engine=engine)
         for name, content in (extra or {}).items():
             with (staging / name).open("xb") as file:  # never over a file of the model's
                 file.write(content)
 
     write_folder(folder, write, check_replaceable)
+
+
+def _check_graph(source: Path, elimination: dict[str, Any] | None) -> None:
+    """Refuse what is no whole export, or one of a model with another elimination."""
+    manifest = read_manifest(source)
+    if manifest.export is None:
+        raise ModelFolderError(f"{source} is not an exported model", rule="a graph is what export wrote")
+    if manifest.elimination != elimination:
+        rule, remedy = "all graphs of a folder are of one model", "export this model"
+        raise ModelFolderError(f"{source} has another elimination than the model", rule=rule, remedy=remedy)
 
 
 def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
