@@ -1,0 +1,151 @@
+"""`accelerate` from end to end on a tiny model; oracles: what the folder answers, and the rows held back."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy
+import pytest
+from datasets import Dataset
+from models import tiny
+from runs import BAD, FILLER, GOOD
+from texts import tokenizer_for
+
+import powerbert
+from powerbert.acceleration import cost, engine
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.judge import compare
+from powerbert.acceleration.parts import divide, parts_of_texts
+from powerbert.acceleration.recipe import PAGE, REPORT, run_acceleration, verdict
+from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.modeling.apply import retention_of
+from powerbert.tasks.readers import read_splits
+from powerbert.tasks.registry import own_task
+from powerbert.training.options import AccelerateOptions
+
+FAST = AccelerateOptions(epochs=2, ladder_epochs=1, final_epochs=1, batch_size=16, accumulation=1, learning_rate=3e-3)
+
+
+def sentences(rows: int, seed: int) -> Dataset:
+    """Sentences whose one telling word decides the label."""
+    draw, made = random.Random(seed), []
+    for i in range(rows):
+        words = draw.choices(FILLER, k=draw.randint(2, 12))
+        words.insert(draw.randrange(len(words)), draw.choice(GOOD if i % 2 else BAD))
+        made.append({"text": " ".join(words), "label": "yes" if i % 2 else "no"})
+    return Dataset.from_list(made)
+
+
+def labelled(rows: int = 160):
+    task, splits = read_splits({"train": sentences(rows, 0), "dev": sentences(120, 1)}, own_task("text"))
+    return divide(task, splits, None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_engines():
+    """Torch and ONNX Runtime alone, and costs measured in torch: tracing and quantising take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "installed", lambda: ["torch", "onnx"])
+        patch.setattr(cost, "fastest", lambda verdicts: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory, _few_engines):
+    """An encoder without a head, made faster within a goal that any classifier keeps."""
+    home = tmp_path_factory.mktemp("accelerated")
+    powerbert.save(tiny("bert", "Model", num_hidden_layers=2), tokenizer_for(), home / "encoder")
+    figures = run_acceleration(home / "encoder", labelled(), Goal("max-loss", 99.0), home / "fast", FAST)
+    return home, figures
+
+
+def test_the_folder_answers_in_the_engine_it_was_made_for_and_holds_the_report(fast):
+    home, figures = fast
+    classifier = powerbert.pipeline(home / "fast")
+    assert classifier.engine.name == figures["accelerated"]["engine"]
+    assert classifier.engine.precision == figures["accelerated"]["precision"]
+    assert classifier("good film")[0]["label"] in ("yes", "no")
+    assert json.loads((home / "fast" / REPORT).read_text()) == json.loads(json.dumps(figures))
+    assert "<html" in (home / "fast" / PAGE).read_text()
+    assert not (home / "fast.partial").exists()
+
+
+def test_what_was_chosen_is_the_fastest_of_the_ladder_within_the_goal(fast):
+    home, figures = fast
+    model, _ = powerbert.load(home / "fast")
+    ladder = [one for one in figures["tried"] if one["stage"] == "ladder"]
+    assert str(retention_of(model)) == min(ladder, key=lambda one: one["ms"])["retention"]
+    assert figures["accelerated"]["work"] < 0.5
+
+
+def test_the_verdict_is_of_rows_that_neither_trained_nor_chose(fast):
+    home, figures = fast
+    held_back = labelled().verdict
+    answers = powerbert.pipeline(home / "fast")(held_back.dataset["text"][:])
+    truth = [("no", "yes")[label] for label in held_back.dataset["label"][:]]
+    accuracy = sum(answer["label"] == label for answer, label in zip(answers, truth, strict=True)) / len(truth)
+    assert figures["accelerated"]["value"] == pytest.approx(accuracy)
+    assert figures["verdict"]["met"]
+    assert figures["verdict"]["rows"] == len(truth) == figures["parts"]["verdict"]
+
+
+def test_the_same_call_again_finds_it_complete_and_another_goal_is_refused(fast):
+    home, figures = fast
+    again = run_acceleration(home / "encoder", labelled(), Goal("max-loss", 99.0), home / "fast", FAST)
+    assert again == json.loads(json.dumps(figures))
+    with pytest.raises(PowerBertError, match="another acceleration"):
+        run_acceleration(home / "encoder", labelled(), Goal("max-loss", 1.0), home / "fast", FAST)
+
+
+def test_costs_are_counted_in_fine_tunings(fast):
+    _, figures = fast
+    costs = {row["stage"]: row["fine_tunings"] for row in figures["costs"]}
+    assert costs["fine-tuned"] == 1.0
+    assert 0 < costs["ladder"] < 0.5  # one epoch of two, on less than all of the work
+    assert set(costs) == {"fine-tuned", "ladder", "re-trained-1"}
+
+
+def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_path, caplog):
+    model = tiny("bert", num_labels=2, num_hidden_layers=2)  # random answers: elimination changes many of them
+    model.config.id2label = {0: "no", 1: "yes"}
+    model.config.label2id = {"no": 0, "yes": 1}
+    powerbert.save(model, tokenizer_for(), tmp_path / "mine")
+    parts = parts_of_texts(tmp_path / "mine", sentences(400, 2).remove_columns("label"), "text", None, None)
+    little = AccelerateOptions(ladder_epochs=0.1, final_epochs=0.1, batch_size=16, learning_rate=1e-9)
+    with caplog.at_level("WARNING", "powerbert.training"):
+        figures = run_acceleration(tmp_path / "mine", parts, Goal("max-disagreement", 0.0), tmp_path / "fast", little)
+    assert "nothing is eliminated" in caplog.text
+    assert figures["accelerated"]["work"] == 1.0
+    assert not figures["verdict"]["labelled"]
+    assert retention_of(powerbert.load(tmp_path / "fast")[0]) is None
+
+
+def test_max_loss_without_labels_is_refused_before_any_work(tmp_path):
+    powerbert.save(tiny("bert", num_labels=2), tokenizer_for(), tmp_path / "mine")
+    parts = parts_of_texts(tmp_path / "mine", sentences(400, 2).remove_columns("label"), "text", None, None)
+    with pytest.raises(PowerBertError, match="needs labels"):
+        run_acceleration(tmp_path / "mine", parts, Goal("max-loss", 1.0), tmp_path / "fast")
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_a_classifier_of_another_task_is_refused_in_one_line(tmp_path):
+    powerbert.save(tiny("bert", num_labels=3), tokenizer_for(), tmp_path / "mine")
+    with pytest.raises(UnsupportedModelError, match="does not answer"):
+        run_acceleration(tmp_path / "mine", labelled(), Goal("max-loss", 1.0), tmp_path / "fast")
+
+
+@pytest.mark.parametrize(
+    ("goal", "ms", "met"),
+    [
+        (Goal("speedup", 2.0), 4.9, True),
+        (Goal("speedup", 2.1), 4.9, False),
+        (Goal("latency-ms", 5.0), 4.9, True),
+        (Goal("latency-ms", 4.8), 4.9, False),
+    ],
+)
+def test_a_stated_speed_is_judged_by_what_was_measured(goal, ms, met):
+    answers = numpy.array([0, 1] * 20)
+    found = verdict(goal, compare("accuracy", answers, answers, answers), {"full": 10.0, "eliminated": ms})
+    assert found["met"] is met
+    assert found["text"].startswith("Met" if met else "Missed")
