@@ -82,6 +82,8 @@ def test_the_wheel_runs_outside_the_clone(tmp_path):
 import powerbert, powerbert.report.fade_html as page
 powerbert.apply, powerbert.load, powerbert.pipeline, powerbert.trace
 assert "prefers-color-scheme" in page.STYLE and "use strict" in page.SCRIPT
+from powerbert.report.acceleration_html import acceleration_page
+assert "Accelerated model" in acceleration_page({})
 from importlib.resources import files
 assert files("powerbert").joinpath("py.typed").is_file()
 print(powerbert.__file__)

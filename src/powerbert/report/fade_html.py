@@ -25,7 +25,8 @@ TALL = 60  # a grid of more rows scrolls within its own frame
 INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})  # JSON that cannot end its script element
 HOME = files("powerbert.report")
 PAGE = Template((HOME / "fade.html").read_text("utf-8"))
-STYLE, SCRIPT = ((HOME / name).read_text("utf-8") for name in ("fade.css", "fade.js"))
+STYLE = "".join((HOME / name).read_text("utf-8") for name in ("page.css", "fade.css"))
+SCRIPT = (HOME / "fade.js").read_text("utf-8")
 DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{DIGEST}'; base-uri 'none'"
 """Allows the inline style and the one script of this page; no connection, image or frame."""
@@ -47,7 +48,7 @@ def fade_page(trace: Trace, title: str) -> str:
         size="large" if large else "small",
         figures_above="" if large else figures,  # a long text would hide the figures
         figures_below=figures if large else "",
-        heat=_spans(words, lambda word: f'style="--depth:{word.last / encoders:.3f}" title="{_fate(word, encoders)}"'),
+        heat=heat(words, encoders),
         fade=_spans(words, lambda word: f'data-last="{word.last}"'),
         dense=" dense" if len(counts) > 16 or length > 999 else "",
         spoken=f"input {length}, " + ", ".join(f"encoder {j} {count}" for j, count in enumerate(counts[1:], 1)),
@@ -75,6 +76,11 @@ def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
     ]
     cell = '<div><dt>{}</dt><dd dir="auto"><strong>{}</strong> {}</dd></div>'
     return f'<dl class="figures">{"".join(cell.format(*fact) for fact in facts if fact[1])}</dl>'
+
+
+def heat(words: tuple[Word, ...], encoders: int) -> str:
+    """The sentence, each word the stronger the deeper it survives; it tells its fate when it is pointed at."""
+    return _spans(words, lambda word: f'style="--depth:{word.last / encoders:.3f}" title="{_fate(word, encoders)}"')
 
 
 def _spans(words: tuple[Word, ...], attributes: Callable[[Word], str]) -> str:

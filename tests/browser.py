@@ -1,0 +1,44 @@
+"""A page as headless Chromium sees it: what it complains of, and how large its parts are."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html import escape
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--enable-logging=stderr"),
+)
+MEASURE = """
+addEventListener("load", () => {
+  const page = document.querySelector("iframe").contentDocument, root = page.documentElement;
+  const box = (element) => { const {width, height, right} = element.getBoundingClientRect();
+    return {id: element.querySelector("h2")?.id, width, height, right}; };
+  document.querySelector("output").textContent = JSON.stringify({
+    title: page.title, wide: root.scrollWidth, sections: [...page.querySelectorAll("section")].map(box),
+    shading: getComputedStyle(page.querySelector(".heat .w") ?? root).backgroundColor,
+    scripts: page.scripts.length});
+});
+"""
+
+
+def opened(html: str, width: int, folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Measures of the page in a frame so wide, and what the console says; the page's own policy forbids any script."""
+    (folder / "page.html").write_text(html, encoding="utf-8")
+    frame = f'<iframe src="page.html" style="width:{width}px;height:900px"></iframe>'
+    (folder / "frame.html").write_text(f"<!doctype html>{frame}<output></output><script>{MEASURE}</script>", "utf-8")
+    options = ("--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--dump-dom")
+    command = [str(CHROMIUM), *FLAGS, *options, (folder / "frame.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    found = re.search(r"<output>(.*?)</output>", done.stdout, re.S)
+    assert found, done.stderr
+    measures = found.group(1)
+    for plain in '"<>&':
+        measures = measures.replace(escape(plain), plain)
+    return json.loads(measures), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
