@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,8 +78,9 @@ def own_files(folder: Path) -> set[str]:
     if MANIFEST in present:
         manifest = _read(folder)
         return present & {MANIFEST, *manifest.sha256, *manifest.extra}
-    if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
-        return {name for name in present if _TRANSFORMERS.fullmatch(name)}
+    with suppress(ModelFolderError):  # many a program has a config.json, and not all of them are plain JSON
+        if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
+            return {name for name in present if _TRANSFORMERS.fullmatch(name)}
     return set()
 
 
