@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, p
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
+from powerbert.tasks.files import has_pairs, text_source
+from powerbert.tasks.registry import own_task
 from powerbert.text.tokenise import Text
 
 PADDED_TO = 128  # N, unless the user says so
@@ -46,6 +49,8 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
             what, got = "--paper compares with a model that eliminates", f"{asked.model} has no retention configuration"
             raise PowerBertError(what, got=got, remedy="give the folder of a search or a re-training")
         arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
+        if not arms:
+            raise PowerBertError("there is nothing to measure", remedy="give other --engines, --precisions or --feeds")
         rounds = asked.rounds or (5 if asked.thorough else 3)
         takes = duration(workbench.estimate(arms, rounds))
         note(f"{len(arms)} arms on {threads} thread{'s' * (threads > 1)} ({why}): about {takes} in all, if it is quiet")
@@ -92,17 +97,12 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
         if task.kind == "multiple-choice":
             raise PowerBertError("bench measures sequence classifiers", got=task.name)
         return texts_of(read_rows(asked, columns, task, "dev", labelled=False).dataset[:])
-    try:
-        lines = Path(asked.texts or "").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PowerBertError("--texts cannot be read", got=asked.texts, rule=str(error)) from error
-    texts: list[Text] = []
-    for line in [line for line in lines if line.strip()][: asked.inputs]:
-        first, tab, second = line.partition("\t")
-        texts.append((first, second) if tab else line)
-    if not texts:
+    path = Path(asked.texts or "")
+    source = text_source(path, own_task("text", "text_pair" if has_pairs(path) else None), "txt")
+    rows = [row.values for row in islice(source.rows, asked.inputs)]
+    if not rows:
         raise PowerBertError("--texts has no line", got=asked.texts, remedy="give one input per line")
-    return texts
+    return texts_of({name: [row[name] for row in rows] for name in source.columns})
 
 
 def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
@@ -110,9 +110,11 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
     installed = [name for name in known if name not in EXPORTED or find_spec(EXPORTED[name])]
     names = _listed(asked.engines, "engine", known) or installed
-    pairs = [(name, one) for name in names for one in asked.precisions.split(",") if one in known[name]]
-    if not pairs:
-        raise PowerBertError("no engine has this precision", got=asked.precisions)
+    wanted = [one.strip() for one in asked.precisions.split(",")]
+    pairs = [(name, one) for name in names for one in wanted if one in known[name]]
+    if not pairs or not {*wanted} <= {one for own in known.values() for one in own}:
+        rule = "; ".join(f"{name} has {' and '.join(known[name])}" for name in names)
+        raise PowerBertError("no engine has this precision", got=asked.precisions, rule=rule)
     for engine, precision in [pair for pair in pairs if pair[1] != "fp32"]:
         with working(f"trying {engine} in {precision}"):
             verdict = probe(engine, precision)
@@ -123,7 +125,7 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
 
 
 def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:
-    names = asked.split(",") if asked else []
+    names = [name.strip() for name in asked.split(",")] if asked else []
     if unknown := [name for name in names if name not in known]:
         raise PowerBertError(f"unknown {what}", got=unknown[0], rule="one of " + ", ".join(known))
     return names
