@@ -111,17 +111,18 @@ def read_json(path: Path, limit: int) -> dict[str, Any]:
         text = file.read(limit + 1)
     if len(text) > limit:
         raise ModelFolderError(f"{path} is too large", rule=f"at most {limit:,} bytes", remedy=SAVE_AGAIN)
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key is given twice")
-        return dict(pairs)
-
     with one_line(f"{path} is not valid JSON", SAVE_AGAIN):
-        data = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=int)  # int refuses NaN
+        data = json.loads(text.decode(), object_pairs_hook=unique_keys, parse_constant=int)  # int refuses NaN
         if isinstance(data, dict):
             return data
         raise ValueError("not an object")
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which `json` itself would silently keep the last of two equal keys."""
+    if len(values := dict(pairs)) < len(pairs):
+        raise ValueError("a key appears twice")
+    return values
 
 
 def _read(folder: Path) -> Manifest:
