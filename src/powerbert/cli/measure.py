@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from rich.console import Group
 
-from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
+from powerbert.bench.arms import FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.run import choose_arms, curves, measure_arms, paper_protocol
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
+from powerbert.export.write import RUNTIMES
 from powerbert.machine.describe import Watch, choose_threads, duration, machine
 from powerbert.machine.measure import peaks
 from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, probe, remember
@@ -71,7 +72,7 @@ def _measured(
     asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]], rounds: int
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
-    graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED}
+    graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in RUNTIMES}
     for arm in progress(graphs.values()):
         workbench.engine(arm)
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
@@ -108,7 +109,7 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
 def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
-    installed = [name for name in known if name not in EXPORTED or find_spec(EXPORTED[name])]
+    installed = [name for name in known if name not in RUNTIMES or find_spec(RUNTIMES[name])]
     names = _listed(asked.engines, "engine", known) or installed
     wanted = [one.strip() for one in asked.precisions.split(",")]
     pairs = [(name, one) for name in names for one in wanted if one in known[name]]
