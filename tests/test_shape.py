@@ -28,7 +28,7 @@ BUDGET = {
     "names twice": 0,
     "modules without a test": 0,
     "modules": 0,
-    "lines": 260,
+    "lines": 252,
     "paper": 0,
     "tracing": 0,
 }

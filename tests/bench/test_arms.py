@@ -15,7 +15,7 @@ import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.bench import arms
 from powerbert.bench.arms import Arm, Workbench, flops, same_mean
-from powerbert.modeling.apply import word_vectors
+from powerbert.engines.torch_engine import TorchEngine
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
@@ -61,7 +61,7 @@ def test_flops_are_those_of_the_matrix_products():
     head = 2 * hidden * hidden + 2 * hidden * config.num_labels  # pooler and classifier, on CLS
     assert flops(model, 1, n) == config.num_hidden_layers * encoder + head
     assert flops(powerbert.apply(model, RETENTION), 1, n) < flops(powerbert.remove(model), 1, n)
-    assert word_vectors(model, [n, 2]) == 4 * (n + 2)
+    assert TorchEngine(model, tokenizer_for()).word_vectors([n, 2]) == 4 * (n + 2)
 
 
 def test_engines_answer_alike_whatever_they_are_fed(workbench):

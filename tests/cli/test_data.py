@@ -9,10 +9,10 @@ from models import tiny
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.cli.data import task_of
+from powerbert.cli.data import existing_folder, task_of
 from powerbert.cli.flags import Columns
 from powerbert.cli.main import main
-from powerbert.errors import DataError
+from powerbert.errors import DataError, ModelFolderError
 
 
 def run(*arguments) -> int:
@@ -48,3 +48,8 @@ def test_a_metric_that_does_not_fit_is_refused_before_any_data_is_read(tmp_path,
     assert run("finetune", *asked, "--regression", "--metric", "accuracy") == 2
     assert "accuracy does not score numbers" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_a_user_that_does_not_exist_is_no_folder():
+    with pytest.raises(ModelFolderError, match="is not a folder"):
+        existing_folder("~nobody-is-called-this/model")

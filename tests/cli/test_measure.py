@@ -11,6 +11,7 @@ from texts import tokenizer_for
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.cli import measure
+from powerbert.cli.flags import BenchFlags, Columns
 from powerbert.cli.main import main
 from powerbert.machine import verdicts as probing
 from powerbert.machine.probes import TRAINING
@@ -85,7 +86,10 @@ def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys, mon
         (["--batches", "0"], "--batches"),
         (["--rounds", "0"], "--rounds"),
         (["--max-length", "0"], "--max-length is too small"),
-        (["--texts", "nowhere.txt"], "--texts cannot be read"),
+        (["--precisions", "fp32,fp8"], "no engine has this precision"),
+        (["--feeds", "packed", "--engines", "stock"], "there is nothing to measure"),
+        (["--texts", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["--texts", "x" * 5000], "--texts is not a file or folder"),
         (["--data", "texts.csv"], "not both"),
         (["--json", "nowhere/b.json"], "--json"),
     ],
@@ -100,7 +104,7 @@ def test_a_mistake_is_one_line_before_anything_is_measured(flags, expected, fold
 def test_a_default_run_has_few_arms_and_takes_its_texts_from_a_column_too(folder, tmp_path):
     """Batches of 1 and 32 and the best feed of each engine; a thorough one has them all."""
     (tmp_path / "texts.csv").write_text("review,stars\n" + "".join(f"{text},1\n" for text in TEXTS))
-    asked = ["bench", "--model", folder, "--engines", "stock,torch", "--json", tmp_path / "b.json"]
+    asked = ["bench", "--model", folder, "--engines", "stock, torch", "--json", tmp_path / "b.json"]
     assert run(*asked, "--data", tmp_path / "texts.csv", "--text", "review", "--rounds", "1") == 0
     figures = json.loads((tmp_path / "b.json").read_text())
     assert figures["texts"] == len(TEXTS)
@@ -115,6 +119,20 @@ def test_a_default_run_has_few_arms_and_takes_its_texts_from_a_column_too(folder
     assert {arm["model"] for arm in thorough} == {"full", "eliminated", "truncated"}
     assert {arm["extra_memory_mb"] is None for arm in figures["arms"]} == {True}
     assert {arm["extra_memory_mb"] is None for arm in thorough} == {False}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("\ufeffgood film\n\n  \nit is\u0085bad\nnot read", ["good film", "it is\u0085bad"]),
+        ("good film\tbad plot\r\na\tb\n", [("good film", "bad plot"), ("a", "b")]),
+    ],
+)
+def test_texts_are_read_as_one_text_per_line_is_everywhere(lines, expected, tmp_path):
+    """By newlines alone, in UTF-8 with or without its mark, and no further than is asked for."""
+    (tmp_path / "texts").write_bytes(lines.encode() + b"\n\n" + 4096 * b"x" + b"\xff")
+    asked = BenchFlags(model="m", texts=str(tmp_path / "texts"), inputs=2)
+    assert measure._texts(asked, Columns()) == expected
 
 
 @pytest.fixture

@@ -79,6 +79,16 @@ def test_a_folder_or_a_missing_parent_is_refused(target, message, tmp_path, monk
         check_file(target, "--html")
 
 
+@pytest.mark.parametrize("name", ["", "x" * 5000, "loop"], ids=["empty", "long", "loop"])
+def test_what_no_file_can_be_called_is_one_line(name, tmp_path, monkeypatch):
+    """Whatever the flag; pathlib raises an error of its own for each."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for check in (lambda: check_file(name, "--json"), lambda: check_apart({"json": name, "model": "m"})):
+        with pytest.raises(PowerBertError, match="--json is not a file or folder"):
+            check()
+
+
 # ---- what is read is never replaced ------------------------------------------------------
 
 

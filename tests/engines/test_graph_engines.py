@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from models import batch_of
 
-from powerbert.engines.graph_engines import OpenVinoEngine
+from powerbert.engines.graph_engines import OpenVinoEngine, _few_kernels
 
 pytest.importorskip("openvino")
 
@@ -54,6 +54,13 @@ def test_the_environment_stays_as_it_was(relative, monkeypatch, set_by_the_user)
         monkeypatch.setenv(CAPACITY, set_by_the_user)
     OpenVinoEngine.load(relative.made("openvino"), None, 1)
     assert os.environ.get(CAPACITY) == set_by_the_user
+
+
+def test_two_threads_may_bound_the_cache_at_once(monkeypatch):
+    monkeypatch.delenv(CAPACITY, raising=False)
+    with _few_kernels():
+        assert os.environ.pop(CAPACITY)  # as the other thread does, which also found nothing set
+    assert CAPACITY not in os.environ
 
 
 @pytest.mark.parametrize("name", ["torch", "onnx", "openvino"])

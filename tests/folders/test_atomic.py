@@ -65,6 +65,15 @@ def test_an_earlier_model_is_replaced_whole(tmp_path: Path, link: bool) -> None:
     assert {path.name for path in tmp_path.iterdir()} == ({"model", "link"} if link else {"model"})
 
 
+@pytest.mark.parametrize("name", ["file/below", "loop", "x" * 300], ids=["below a file", "loop", "long"])
+def test_a_place_that_no_folder_can_have_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    message = refusal(ModelFolderError, lambda: write_folder(tmp_path / name, write_model("new")))
+    assert "cannot be written" in message
+    assert contents(tmp_path) == {"file": "mine"}
+
+
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     write_folder(tmp_path / "model", write_model("one"))
@@ -222,6 +231,12 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
         if not killed:
             break
     assert not killed
+
+
+def test_a_run_where_no_folder_can_be_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = refusal(ModelFolderError, lambda: only_run(tmp_path / "file" / "out.partial").__enter__())
+    assert "choose another --output" in message
 
 
 def test_two_runs_cannot_share_a_folder_and_a_dead_run_lets_go(tmp_path):

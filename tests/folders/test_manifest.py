@@ -114,6 +114,14 @@ def test_an_export_and_a_saved_model_do_not_replace_each_other(saved: Path) -> N
     assert "holds an exported model" in refusal(ModelFolderError, lambda: check_replaceable(saved))
 
 
+def test_a_config_json_of_another_program_is_no_model(tmp_path: Path) -> None:
+    """Beside it a command writes its figures twice, and a model is not written over it."""
+    (tmp_path / "config.json").write_text('{"colour": "blue"} // a comment')
+    assert own_files(tmp_path) == set()
+    message = refusal(ModelFolderError, lambda: check_replaceable(tmp_path))
+    assert "config.json in it is not of a model" in message
+
+
 def test_a_damaged_manifest_names_nothing_that_may_be_replaced(saved: Path) -> None:
     (saved / MANIFEST).write_text("{")
     assert MANIFEST in refusal(ModelFolderError, lambda: check_replaceable(saved))

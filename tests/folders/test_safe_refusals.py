@@ -42,7 +42,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         (b"{", "not valid JSON"),
         (b"[1]", "not valid JSON"),
         (b"\xff\xfe", "not valid JSON"),
-        (b'{"model_type": "bert", "model_type": "bert"}', "given twice"),
+        (b'{"model_type": "bert", "model_type": "bert"}', "appears twice"),
         (b'{"model_type": NaN}', "not valid JSON"),
         (b"[" * 200_000, "not valid JSON"),
         (b" " * 1_000_001, "too large"),

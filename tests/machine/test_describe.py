@@ -82,7 +82,7 @@ def test_the_user_wins_then_the_environment(cores, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "6,2")  # a number for each level of nesting
     assert choose_threads() == (6, "OMP_NUM_THREADS=6")
     assert choose_threads(7) == (7, "as asked")
-    for value in ("many", "0", ""):
+    for value in ("many", "0", "", "²"):
         monkeypatch.setenv("OMP_NUM_THREADS", value)
         assert choose_threads()[0] == 4
 

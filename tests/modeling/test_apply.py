@@ -8,11 +8,13 @@ import pickle
 import pytest
 import torch
 from models import batch_of, tiny
+from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
+from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, RetentionError, UnsupportedModelError
-from powerbert.modeling.apply import elimination_of, encoders_of, retention_of, word_vectors
+from powerbert.modeling.apply import elimination_of, encoders_of, retention_of
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
 
@@ -130,10 +132,11 @@ def test_a_replica_of_data_parallel_runs_its_own_modules():
 def test_albert_counts_every_use_of_every_layer_of_a_group():
     model = tiny("albert", inner_group_num=2)
     assert encoders_of(model) == 8
-    full = word_vectors(model, [5, 7])
-    assert full == 8 * 12
+    with TorchEngine(model, tokenizer_for()) as engine:
+        assert engine.word_vectors([5, 7]) == 8 * 12
     powerbert.apply(model, RetentionConfiguration.relative([1.0] * 4 + [0.5] * 4))
-    assert word_vectors(model, [5, 7]) == 4 * 12 + 4 * (3 + 4)
+    with TorchEngine(model, tokenizer_for()) as engine:
+        assert engine.word_vectors([5, 7]) == 4 * 12 + 4 * (3 + 4)
     assert logits(model, batch_of([7, 5])).isfinite().all()
 
 

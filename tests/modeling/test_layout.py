@@ -10,7 +10,7 @@ from models import batch_of, tiny
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.modeling.apply import unpad, word_vectors
+from powerbert.modeling.apply import retention_of, unpad
 from powerbert.modeling.layout import _filled
 
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
@@ -60,7 +60,7 @@ def test_a_model_that_eliminates_nothing_can_leave_pad_out_too(family):
     batch = batch_of(LENGTHS, pad=model.config.pad_token_id or 0)
     stock = logits(model, batch)
     torch.testing.assert_close(logits(unpad(model), batch), stock, atol=1e-5, rtol=0)
-    assert word_vectors(model, LENGTHS) == 4 * sum(LENGTHS)
+    assert sum(map(retention_of(model).total, LENGTHS)) == 4 * sum(LENGTHS)
     assert torch.equal(logits(unpad(model, False), batch), stock)
 
 

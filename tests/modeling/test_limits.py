@@ -12,6 +12,7 @@ from texts import tokenizer_for
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.errors import PowerBertError
+from powerbert.folders.manifest import MAX_CONFIG
 from powerbert.modeling.limits import CHOICE, check_classifier, limits_of, longest_input, trained_length
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
@@ -43,6 +44,7 @@ def test_the_least_limit_holds_and_a_tokenizer_without_one_is_not_asked():
         ("[]", None),
         ("not JSON", None),
         ("[" * 100_000, None),
+        ('{"result": {"max_length": 16}}' + " " * MAX_CONFIG, None),  # a folder is anybody's: what is huge is not read
     ],
     ids=lambda value: str(value)[:30],
 )

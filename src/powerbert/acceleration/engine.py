@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from powerbert.acceleration.goal import LATENCY, Goal
 from powerbert.acceleration.judge import Comparison
-from powerbert.bench.arms import EXPORTED, STOCK, Arm, Workbench
+from powerbert.bench.arms import STOCK, Arm, Workbench
 from powerbert.bench.run import choose_arms, installed, measure_arms, usable
 from powerbert.engines.engine import Engine
+from powerbert.export.write import RUNTIMES
 from powerbert.text.tokenise import Text
 
 MEASURED = 256  # texts that are timed
@@ -66,12 +67,12 @@ def fastest_engine(
     notes = [_note(row, comparison, comparison.spent(goal) <= limit) for row, _, comparison in found]
     _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
     eliminated = own == "eliminated"
-    graph = bench.graph(arm.engine, arm.precision, eliminated) if arm.engine in EXPORTED else None
+    graph = bench.graph(arm.engine, arm.precision, eliminated) if arm.engine in RUNTIMES else None
     return Fastest(arm, graph, comparison, figures, notes)
 
 
 def _has(engine: str, precision: str) -> bool:
-    return precision == "fp32" or engine in EXPORTED
+    return precision == "fp32" or engine in RUNTIMES
 
 
 def _seconds(row: dict[str, Any]) -> float:

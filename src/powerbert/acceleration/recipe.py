@@ -65,7 +65,7 @@ class Acceleration:
         if parts.data.task.kind == "multiple-choice":
             raise UnsupportedModelError("accelerate serves sequence classifiers", got=parts.data.task.name)
         check_original(Path(model), parts.data.task)
-        self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output)
+        self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output).resolve()
         self.data, self.options, self.progress = parts.data, options, progress
         self.work = self.output.with_name(self.output.name + ".partial")
         self.tried: list[Tried] = []

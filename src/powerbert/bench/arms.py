@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace_graph
-from powerbert.export.write import export
-from powerbert.modeling.apply import remove, retention_of, unpad, word_vectors
+from powerbert.export.write import RUNTIMES, export
+from powerbert.modeling.apply import remove, retention_of, unpad
 from powerbert.modeling.limits import Batch, limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
@@ -34,8 +34,6 @@ SCALING_TEXTS = 4  # from which int8 takes its scales; speed does not depend on 
 TRACING, SCALING, OPENING = {False: 0.7, True: 3.0}, 0.7, 2.0
 """Seconds for an estimate: to trace an encoder (with elimination: True), to scale one, to open a graph."""
 OF_STOCK = 0.5  # an arm's share of the time that stock transformers takes for texts one by one; for an estimate
-EXPORTED = {"onnx": "onnxruntime", "openvino": "openvino"}
-"""Engines that run an exported graph, and the package that each needs."""
 
 
 def own_feed(engine: str) -> str:
@@ -126,7 +124,7 @@ class Workbench:
 
     def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
         """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""
-        graphs = {(arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in EXPORTED}
+        graphs = {(arm.engine, arm.precision, arm.model == "eliminated") for arm in arms if arm.engine in RUNTIMES}
         per_encoder = sum(TRACING[eliminated] for eliminated in {graph[2] for graph in graphs})
         per_encoder += SCALING * sum(graph[:2] == ("openvino", "int8") for graph in graphs)
         run = self.of_length(round(sum(self.lengths) / len(self.lengths)), 4).run(PLAIN)
@@ -166,8 +164,9 @@ class Workbench:
         """The batches that an arm is fed."""
         rows = self.rows
         if arm.model == "truncated":
-            spent = word_vectors(self.models[True], self.lengths)
-            cap = same_mean(self.lengths, spent / word_vectors(self.models[False], self.lengths))
+            both = (self.engine(replace(arm, model=model)) for model in ("eliminated", "full"))
+            less, all_of = (engine.word_vectors(self.lengths) for engine in both)
+            cap = same_mean(self.lengths, less / all_of)
             rows = [{name: ids[:cap] for name, ids in row.items()} for row in rows]
         if arm.feed in ("sorted", "packed"):
             rows = [rows[i] for i in length_order([len(row["input_ids"]) for row in rows])]
@@ -179,7 +178,7 @@ class Workbench:
     def word_vectors(self, arm: Arm) -> int:
         """Word-vectors over all encoders; PAD counts only where it is computed like words."""
         lengths = [int(n) for batch in self.batches(arm) for n in batch["attention_mask"].sum(axis=1)]
-        return word_vectors(self.models[arm.model == "eliminated"], lengths)
+        return self.engine(arm).word_vectors(lengths)
 
     def flops(self, arm: Arm) -> int:
         """Of the matrix products of all batches, with PAD where it is computed; counted once per length."""

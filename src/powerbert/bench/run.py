@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from powerbert.bench.arms import EXPORTED, MODELS, STOCK, Arm, Workbench, own_feed
+from powerbert.bench.arms import MODELS, STOCK, Arm, Workbench, own_feed
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.export.write import RUNTIMES
 from powerbert.machine.describe import Watch, extra_megabytes, machine
 from powerbert.machine.measure import Rounds, Timing, interleave, p95, peaks, ratio
 from powerbert.machine.verdicts import hold_isa, probe
@@ -42,7 +43,7 @@ def usable(pairs: Engines) -> tuple[list[tuple[str, str]], list[str]]:
 
 def installed() -> list[str]:
     """The engines that can be measured here, stock transformers among them."""
-    return [name for name in (STOCK, *ENGINES) if name not in EXPORTED or find_spec(EXPORTED[name])]
+    return [name for name in (STOCK, *ENGINES) if name not in RUNTIMES or find_spec(RUNTIMES[name])]
 
 
 def choose_arms(engines: Engines, batches: Sequence[int], feeds: Sequence[str], eliminates: bool) -> list[Arm]:

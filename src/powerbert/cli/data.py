@@ -101,7 +101,7 @@ def read_rows(asked: Asking, columns: Columns, task: Task, default: str, *, labe
     if is_task_folder(data, columns):
         return task_data(data, task, (name,), labelled=labelled)[name].part(asked.rows, 0)
     if asked.split is not None:
-        raise DataError("--split belongs to a folder of --task", got=data)
+        raise DataError("--split belongs to a folder of --task", got=data, remedy="leave it out, or give that folder")
     return read_split(data, task, labelled=labelled).part(asked.rows, 0)
 
 
@@ -139,7 +139,7 @@ def tell_findings(data: Data) -> None:
 
 def existing_folder(folder: str) -> Path:
     """The folder of a model, absolute, so that a later step finds it from anywhere."""
-    path = Path(folder).expanduser()
+    path = Path(os.path.expanduser(folder))  # Path's own raises where there is no such user
     if not path.is_dir():
         raise ModelFolderError(f"{folder} is not a folder", remedy="give the folder of a model")
     return path.resolve()

@@ -5,25 +5,29 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Group
 
-from powerbert.bench.arms import EXPORTED, FEEDS, STOCK, Arm, Stock, Workbench
+from powerbert.bench.arms import FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.run import choose_arms, curves, installed, measure_arms, paper_protocol, usable
 from powerbert.cli.data import existing_folder, read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
 from powerbert.cli.output import note, progress, show, working, write_json, write_output
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError
+from powerbert.export.write import RUNTIMES
 from powerbert.machine.describe import Watch, choose_threads, duration, machine
 from powerbert.machine.measure import peaks
 from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, remember
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
+from powerbert.tasks.files import has_pairs, text_source
+from powerbert.tasks.registry import own_task
 from powerbert.text.tokenise import Text
 
 PADDED_TO = 128  # N, unless the user says so
@@ -45,6 +49,8 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
             what, got = "--paper compares with a model that eliminates", f"{asked.model} has no retention configuration"
             raise PowerBertError(what, got=got, remedy="give the folder of a search or a re-training")
         arms = choose_arms(engines, asked.batch_sizes(), feeds, workbench.retention is not None)
+        if not arms:
+            raise PowerBertError("there is nothing to measure", remedy="give other --engines, --precisions or --feeds")
         rounds = asked.rounds or (5 if asked.thorough else 3)
         takes = duration(workbench.estimate(arms, rounds))
         note(f"{len(arms)} arms on {threads} thread{'s' * (threads > 1)} ({why}): about {takes} in all, if it is quiet")
@@ -65,7 +71,7 @@ def _measured(
     asked: BenchFlags, workbench: Workbench, arms: list[Arm], engines: list[tuple[str, str]], rounds: int
 ) -> dict[str, Any]:
     """All that was asked for; figures for JSON."""
-    graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in EXPORTED}
+    graphs = {(arm.engine, arm.precision, arm.model == "eliminated"): arm for arm in arms if arm.engine in RUNTIMES}
     for arm in progress(graphs.values()):
         workbench.engine(arm)
     what = f"{len(arms)} arms in {rounds} rounds of {len(workbench.texts)} texts"
@@ -91,26 +97,23 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
         if task.kind == "multiple-choice":
             raise PowerBertError("bench measures sequence classifiers", got=task.name)
         return texts_of(read_rows(asked, columns, task, "dev", labelled=False).dataset[:])
-    try:
-        lines = Path(asked.texts or "").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PowerBertError("--texts cannot be read", got=asked.texts, rule=str(error)) from error
-    texts: list[Text] = []
-    for line in [line for line in lines if line.strip()][: asked.inputs]:
-        first, tab, second = line.partition("\t")
-        texts.append((first, second) if tab else line)
-    if not texts:
+    path = Path(asked.texts or "")
+    source = text_source(path, own_task("text", "text_pair" if has_pairs(path) else None), "txt")
+    rows = [row.values for row in islice(source.rows, asked.inputs)]
+    if not rows:
         raise PowerBertError("--texts has no line", got=asked.texts, remedy="give one input per line")
-    return texts
+    return texts_of({name: [row[name] for row in rows] for name in source.columns})
 
 
 def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
     names = _listed(asked.engines, "engine", known) or installed()
-    pairs = [(name, one) for name in names for one in asked.precisions.split(",") if one in known[name]]
-    if not pairs:
-        raise PowerBertError("no engine has this precision", got=asked.precisions)
+    wanted = [one.strip() for one in asked.precisions.split(",")]
+    pairs = [(name, one) for name in names for one in wanted if one in known[name]]
+    if not pairs or not {*wanted} <= {one for own in known.values() for one in own}:
+        rule = "; ".join(f"{name} has {' and '.join(known[name])}" for name in names)
+        raise PowerBertError("no engine has this precision", got=asked.precisions, rule=rule)
     with working("trying engines and precisions"):
         pairs, left_out = usable(pairs)
     for line in left_out:
@@ -119,7 +122,7 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
 
 
 def _listed(asked: str | None, what: str, known: Iterable[str]) -> list[str]:
-    names = asked.split(",") if asked else []
+    names = [name.strip() for name in asked.split(",")] if asked else []
     if unknown := [name for name in names if name not in known]:
         raise PowerBertError(f"unknown {what}", got=unknown[0], rule="one of " + ", ".join(known))
     return names

@@ -18,7 +18,7 @@ from rich.segment import Segment, Segments
 from rich.status import Status
 from tqdm import tqdm
 
-from powerbert.errors import PowerBertError, printable
+from powerbert.errors import PowerBertError, one_line, printable
 from powerbert.folders.atomic import whole_file
 from powerbert.folders.manifest import own_files
 from powerbert.machine.describe import duration
@@ -77,26 +77,36 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
 def check_apart(named: Mapping[str, str | list[str]]) -> None:
     """Refuse an output that another flag reads or writes; `named` are the files and folders of a command."""
     given = {name: [paths] if isinstance(paths, str) else paths for name, paths in named.items()}
-    paths = [(name, Path(path).resolve()) for name in given for path in given[name] if path != STANDARD_OUTPUT]
+    paths = [(name, located(path, f"--{name}")) for name in given for path in given[name] if path != STANDARD_OUTPUT]
     for (name, path), (other, same) in permutations(paths, 2):
         if name in OUTPUTS and path == same:
             what, rule = f"--{name} and --{other} are the same", "nothing is written over what is read"
             raise PowerBertError(what, got=str(path), rule=rule, remedy=f"give another --{name}")
 
 
+def located(path: str, flag: str) -> Path:
+    """The place that a flag names, whether anything is there or not; refuses what cannot be a name."""
+    what, remedy = f"{flag} is not a file or folder", "give another name"
+    if not path:
+        raise PowerBertError(what, got=path, remedy=remedy)
+    with one_line(what, remedy, PowerBertError):
+        place = Path(path).resolve()  # a loop of links has no end
+        place.exists()  # a name may be too long, a folder forbidden
+        return place
+
+
 def check_file(target: str, flag: str) -> None:
     """Refuse a file that could not be written, or that a model is made of; called before the work."""
     if target == STANDARD_OUTPUT:
         return
-    path = Path(target)
-    if not target or path.is_dir():
+    path = located(target, flag)
+    if path.is_dir():
         raise PowerBertError(f"{flag} is not a file", got=target, remedy="give the name of a file")
-    parent = path.resolve().parent
-    if not parent.is_dir():
+    if not (parent := path.parent).is_dir():
         raise PowerBertError(f"the folder of {flag} does not exist", got=target, remedy=f"create {parent} first")
     if not os.access(parent, os.W_OK):
         raise PowerBertError(f"the folder of {flag} cannot be written to", got=target)
-    if path.is_file() and path.resolve().name in own_files(parent):
+    if path.is_file() and path.name in own_files(parent):
         raise PowerBertError(f"{flag} would replace a file of a model", got=target, remedy="give another file")
 
 

@@ -1,6 +1,7 @@
 """What an engine is: a saved folder that answers padded batches."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
@@ -41,8 +42,7 @@ class Engine(ABC):
         """Word-vectors that all encoders together process for inputs of these lengths; PAD never counts."""
         if self.retention is None:
             return self.encoders * sum(lengths)
-        totals = {length: self.retention.total(length) for length in set(lengths)}
-        return sum(totals[length] for length in lengths)
+        return sum(inputs * self.retention.total(length) for length, inputs in Counter(lengths).items())
 
     @classmethod
     @abstractmethod

@@ -14,7 +14,7 @@ from typing_extensions import override
 from powerbert.engines.engine import Answer, Engine
 from powerbert.errors import ModelFolderError, one_line, require
 from powerbert.export.graph import LOGITS
-from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, Exported, read_exported
+from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, RUNTIMES, Exported, read_exported
 from powerbert.folders.manifest import MANIFEST, Manifest
 from powerbert.folders.safe import read_tokenizer
 from powerbert.modeling.trace import by_input
@@ -40,11 +40,8 @@ class GraphEngine(Engine):
         with one_line(f"{graph} cannot be loaded", EXPORT_AGAIN):
             inputs = self.open(graph, threads)
         if inputs != set(self.limits.inputs):
-            what, rule = (
-                f"the graph in {graph.parent} reads other inputs than {MANIFEST} says",
-                sorted(self.limits.inputs),
-            )
-            raise ModelFolderError(what, got=sorted(inputs), rule=str(rule), remedy=EXPORT_AGAIN)
+            what = f"the graph in {graph.parent} reads other inputs than {MANIFEST} says"
+            raise ModelFolderError(what, got=sorted(inputs), rule=str(sorted(self.limits.inputs)), remedy=EXPORT_AGAIN)
 
     @abstractmethod
     def open(self, graph: Path, threads: int | None) -> set[str]:
@@ -57,7 +54,7 @@ class GraphEngine(Engine):
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
         """Load a folder that was exported to this engine, in a precision that can be had from its files."""
-        require({"onnx": "onnxruntime"}.get(cls.name, cls.name), cls.name)
+        require(RUNTIMES[cls.name], cls.name)
         exported = read_exported(folder, manifest)
         if exported is None:
             rule = f"the engine {cls.name} runs what was exported to it"
@@ -96,7 +93,7 @@ class OnnxEngine(GraphEngine):
 
     @override
     def open(self, graph: Path, threads: int | None) -> set[str]:
-        onnxruntime = require("onnxruntime", self.name)
+        onnxruntime = require(RUNTIMES[self.name], self.name)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # a graph that cannot be read is told in one line
         options.intra_op_num_threads = threads or 0
@@ -122,7 +119,7 @@ class OpenVinoEngine(GraphEngine):
         hint, own = _HINTS[self.precision], {} if threads is None else {"INFERENCE_NUM_THREADS": str(threads)}
         self._options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY", **own}
         self._options["CPU_RUNTIME_CACHE_CAPACITY"] = str(KERNELS)
-        self._core, self._lock = require("openvino", self.name).Core(), Lock()
+        self._core, self._lock = require(RUNTIMES[self.name], self.name).Core(), Lock()
         self._free: dict[bool, list[Any]] = {False: [], True: []}
         with _few_kernels():
             self._graph = self._core.read_model(str(graph))
@@ -171,4 +168,4 @@ def _few_kernels() -> Iterator[None]:
         yield
     finally:
         if not was_set:
-            del os.environ[_ONEDNN]
+            os.environ.pop(_ONEDNN, None)  # another thread may have been faster

@@ -29,6 +29,7 @@ from powerbert.text.batches import Integers, collate
 from powerbert.text.tokenise import Text, tokenise
 
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}  # the file that each engine reads
+RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino"}  # the package that runs it
 PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 EXPORT_AGAIN = "export the model again"
 
@@ -92,7 +93,7 @@ def _check_source(model: Any, to: str) -> None:
         if weight.dtype != torch.float32 or weight.device.type != "cpu":
             got, remedy = f"{weight.dtype} on {weight.device}", "call model.float().cpu() first"
             raise UnsupportedModelError(f"{name} is not fp32 on the CPU", got=got, remedy=remedy)
-    for package in ("onnx", {"onnx": "onnxruntime"}.get(to, to)):
+    for package in ("onnx", RUNTIMES[to]):
         require(package, to)
 
 

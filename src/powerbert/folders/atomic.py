@@ -66,17 +66,17 @@ def write_folder(folder: str | Path, write: Callable[[Path], None], check: Calla
 
     check: refuses a folder that must not be replaced; asked before anything is written, and at the end.
     """
-    target = Path(folder).resolve()
-    check(target)
-    staging = _beside(target)
-    failure = (f"{target} cannot be written", "give another folder")
+    failure = (f"{folder} cannot be written", "give another folder")
+    with one_line(*failure):
+        target = Path(folder).resolve()
+        check(target)
+        staging = _beside(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging.mkdir()
     try:
-        with one_line(*failure):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            staging.mkdir()
         write(staging)
-        check(target)  # writing took time: somebody may have used it
         with one_line(*failure):
+            check(target)  # writing took time: somebody may have used it
             swap(staging, target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -133,11 +133,12 @@ def _beside(path: Path) -> Path:
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; a second run in it is refused. A killed run lets go by itself."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        held = FileLock(folder / LOCK).acquire(blocking=False)
-    except Timeout:
-        remedy = "wait for it, or choose another --output"
-        raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
+    with one_line(f"{folder} cannot be written", "choose another --output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = FileLock(folder / LOCK).acquire(blocking=False)
+        except Timeout:
+            remedy = "wait for it, or choose another --output"
+            raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
     with held:
         yield

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,8 +96,9 @@ def own_files(folder: Path) -> set[str]:
     if MANIFEST in present:
         manifest = glance(folder)
         return present & {MANIFEST, *manifest.sha256, *manifest.extra}
-    if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
-        return {name for name in present if _TRANSFORMERS.fullmatch(name)}
+    with suppress(ModelFolderError):  # many a program has a config.json, and not all of them are plain JSON
+        if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
+            return {name for name in present if _TRANSFORMERS.fullmatch(name)}
     return set()
 
 
@@ -129,17 +131,18 @@ def read_json(path: Path, limit: int) -> dict[str, Any]:
         text = file.read(limit + 1)
     if len(text) > limit:
         raise ModelFolderError(f"{path} is too large", rule=f"at most {limit:,} bytes", remedy=SAVE_AGAIN)
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key is given twice")
-        return dict(pairs)
-
     with one_line(f"{path} is not valid JSON", SAVE_AGAIN):
-        data = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=int)  # int refuses NaN
+        data = json.loads(text.decode(), object_pairs_hook=unique_keys, parse_constant=int)  # int refuses NaN
         if isinstance(data, dict):
             return data
         raise ValueError("not an object")
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which `json` itself would silently keep the last of two equal keys."""
+    if len(values := dict(pairs)) < len(pairs):
+        raise ValueError("a key appears twice")
+    return values
 
 
 def graph_folder(folder: Path, manifest: Manifest, name: str) -> Path:

@@ -119,7 +119,7 @@ def choose_threads(asked: int | None = None) -> tuple[int, str]:
         return asked, "as asked"
     for name in VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()
-        if value.isdigit() and int(value) > 0:
+        if value.isdecimal() and int(value) > 0:
             return int(value), f"{name}={value}"
     own, others = own_cores(), busy_cores()
     why = f"of {own} cores others use {others}" if others else f"{own} free core{'s' * (own > 1)}"

@@ -3,8 +3,6 @@
 Paper: Our Objective and Approach
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -144,11 +142,3 @@ def base_of(model: Any) -> Any:
 
 def _unwrap(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def word_vectors(model: Any, lengths: Sequence[int]) -> int:
-    """Word-vectors that all encoders together process for inputs of these real lengths; PAD never counts."""
-    retention = retention_of(model)
-    if retention is None:
-        return encoders_of(model) * sum(lengths)
-    return sum(inputs * retention.total(length) for length, inputs in Counter(lengths).items())

@@ -1,6 +1,5 @@
 """What a model can read, and whether an engine can run it."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.folders.manifest import MAX_CONFIG, read_json
 from powerbert.modeling.apply import base_of, retention_of
 from powerbert.modeling.families import family_of
 from powerbert.text.batches import Integers
@@ -50,8 +50,8 @@ def longest_input(model: Any, tokenizer: Any = None) -> int:
 def trained_length(folder: Path) -> int | None:
     """N of the training that wrote a folder; None if none did."""
     try:
-        length = json.loads((folder / RUN).read_text(encoding="utf-8"))["result"]["max_length"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        length = read_json(folder / RUN, MAX_CONFIG)["result"]["max_length"]
+    except (ModelFolderError, KeyError, TypeError):
         return None
     return length if type(length) is int and length > 0 else None
 

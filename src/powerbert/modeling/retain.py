@@ -77,9 +77,7 @@ class Elimination:
     strategy: str = "attn-ws"
     scoring: Scoring = field(default_factory=Scoring)
     cls_only: bool = False  # whether the head reads nothing but CLS
-    packed: bool | None = (
-        None  # pack rows in inference: None if anything can be eliminated, True also if not, False never
-    )
+    packed: bool | None = None  # rows in inference: None where anything can be eliminated, True always, False never
     retain: Extract = field(default_factory=Extract)
 
     def score(self, probabilities: Tensor | None, block: Block) -> Tensor:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from powerbert.errors import DataError
+from powerbert.folders.manifest import unique_keys
 from powerbert.tasks.task import Task
 
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz) or .parquet"
@@ -184,13 +185,7 @@ def _object(line: str, place: str) -> dict[str, object]:
     return value
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(values := dict(pairs)) != len(pairs):  # json would silently keep the last
-        raise ValueError("a key appears twice")
-    return values
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)  # made once: json.loads would make one per line
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)  # made once: json.loads would make one per line
 
 
 def _header(fields: list[str], task: Task, place: str) -> tuple[str, ...]:

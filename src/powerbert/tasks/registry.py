@@ -91,9 +91,7 @@ def own_task(
     *,
     kind: Kind = "classification",
     labels: Sequence[str] | None = None,
-    label_range: tuple[float, float] | None = None,
     metric: str | None = None,
-    max_length: int | None = None,
     name: str = "own",
 ) -> Task:
     """A task of a user's own columns; class names are those of a model, `labels`, or found in the training data."""
@@ -106,8 +104,7 @@ def own_task(
         raise DataError("one column is named twice", got=named, rule="each role needs a column of its own")
     columns = {"text": (text,)} | ({} if text_pair is None else {"text_pair": (text_pair,)})
     names = None if labels is None or kind == "regression" else tuple(labels)
-    metric = metric_for(kind, metric, names)
-    return Task(name, kind, columns, metric, (label,), names, label_range=label_range, max_length=max_length)
+    return Task(name, kind, columns, metric_for(kind, metric, names), (label,), names)
 
 
 def submission(task: Task, answers: Sequence[Any]) -> tuple[str, str]:

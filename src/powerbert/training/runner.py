@@ -145,7 +145,9 @@ def begin(
     known = ("none", "all", *found.get_available_reporting_integrations())
     if options.report_to not in known:
         raise PowerBertError("--report-to is not installed", got=options.report_to, rule=f"here are {', '.join(known)}")
-    state, output = processes(), Path(output)
+    state, output = processes(), Path(output).resolve()
+    if not output.name:
+        raise PowerBertError("--output is not a folder for a result", got=str(output), remedy="give another folder")
     options = options.for_task(data.task, state.num_processes)
     work = output.with_name(output.name + ".partial")
     settings = {

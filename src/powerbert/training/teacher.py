@@ -20,6 +20,7 @@ from powerbert.engines.answers import answer_rows
 from powerbert.engines.engine import Answer
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task
@@ -43,6 +44,9 @@ def teacher_of(model: Folder, *, eliminates: bool) -> Path:
         if before in seen or not before.is_dir():
             what = "the fine-tuned model that this one came from is not there"
             raise PowerBertError(what, got=str(before), rule=f"{folder / RUN} names it", remedy=remedy)
+        if settings.get("model_digest") not in (None, folder_digest(before)):
+            what, rule = f"{before} has changed since {folder} was made from it", "its answers would be others"
+            raise PowerBertError(what, rule=rule, remedy=remedy)
         seen.add(before)
         folder = before
     if eliminates and not seen:
