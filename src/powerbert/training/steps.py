@@ -59,13 +59,15 @@ def search(
             return run.result()
         encoded, options = run.encode(network, tokenizer), run.options
         r = RetentionParameters(network, options.bins, None if options.relative else encoded.max_length)
-        rate = options.retention_rate(options.epochs * len(data.splits["train"]) / inputs_per_step(options))
+        steps = options.epochs * len(data.splits["train"]) / inputs_per_step(options)
+        rate = options.retention_rate(steps)
         decoupled = options.optimiser == "decoupled"  # lambda acts in the optimiser, else in the loss
-        group = r.optimiser_group(rate, l1=options.regulariser if decoupled else None)
+        l1 = options.regulariser if decoupled else None
+        group = r.optimiser_group(rate, l1, options.budget, steps)
         objective = None if decoupled else partial(released, r, options.regulariser)
         # Not the weights that did best on dev: those are from before anything was learned to be eliminated.
         run.train(best=False, objective=objective, r=r, group=group)
-        retention = r.to_configuration(options.lengths)
+        retention = r.to_configuration(options.lengths, options.budget)
         logger.info("learned retention configuration: %s", retention)
         r.detach()
         apply(network, retention)
