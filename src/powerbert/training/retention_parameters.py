@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from powerbert.elimination.soft_extract import mass, project, relative_mass, soft_extract, soft_extract_relative
 from powerbert.modeling.apply import apply, encoders_of, remove, search_with
+from powerbert.modeling.retain import SoftExtract
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"
@@ -29,6 +30,8 @@ retain."""
 class RetentionParameters:
     """r of one model: soft-extract layers with r = 1 at first, until `detach`."""
 
+    even = False  # whether a budget presses on all encoders alike, not times j as the paper's regulariser does
+
     def __init__(self, model: Any, bins: int, max_length: int | None = None) -> None:
         """Attach N parameters per encoder, or without N one per bin of relative rank."""
         encoders = encoders_of(model)
@@ -36,7 +39,7 @@ class RetentionParameters:
         self.parameter = nn.Parameter(torch.ones(encoders, max_length or bins, device=model.device))
         model.register_parameter(NAME, self.parameter)
         apply(model, RetentionConfiguration.full(encoders))
-        search_with(model, self)
+        search_with(model, SoftExtract(self))
 
     def __call__(self, j: int, rows: Tensor, ranks: Tensor, lengths: Tensor) -> Tensor:
         """Soft-extract at encoder j: scale rows (batch, length, hidden) by the r of their ranks."""
@@ -89,7 +92,7 @@ class RetentionParameters:
         """
         group = {"params": [self.parameter], "weight_decay": 0.0, "lr": rate, "l1": l1}
         way = rate * steps / 2  # the rate falls linearly
-        goal = {"budget": budget, "way": FALL * way, "travelled": 0.0, "max_length": self.max_length}
+        goal = {"budget": budget, "way": FALL * way, "travelled": 0.0, "max_length": self.max_length, "even": self.even}
         return group if budget is None else group | goal
 
     def detach(self) -> None:
@@ -126,7 +129,7 @@ class RetentionAdamW(torch.optim.AdamW):
                 if group.get("budget") is not None:
                     group["travelled"] += group["lr"]  # saved with the group, so that a run can resume
                     fallen = min(1.0, group["travelled"] / group["way"])
-                    press(parameter, 1 - (1 - group["budget"]) * fallen, group["max_length"])
+                    press(parameter, 1 - (1 - group["budget"]) * fallen, group["max_length"], even=group["even"])
                 elif group["l1"] is None:
                     project(parameter)
                 else:
@@ -143,14 +146,16 @@ def work_of(parameter: Tensor, max_length: int | None) -> float:
 
 
 @torch.no_grad()
-def press(parameter: Tensor, most: float, max_length: int | None) -> None:
-    """Subtract nu * j with the least nu at which the work is no more than `most`, in place.
+def press(parameter: Tensor, most: float, max_length: int | None, *, even: bool = False) -> None:
+    """Subtract nu * j, or nu if even, with the least nu at which the work is no more than `most`, in place.
 
     nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises.
     """
 
+    depths = _depths(parameter)[:, None]
+
     def pressed(nu: float) -> Tensor:
-        return (parameter - nu * _depths(parameter)[:, None]).clamp(0.0, CEILING)
+        return (parameter - (nu if even else nu * depths)).clamp(0.0, CEILING)
 
     low, high = 0.0, CEILING  # which takes all of encoder 1, and of all others
     if work_of(parameter, max_length) <= most:
