@@ -12,6 +12,7 @@ from models import FAMILIES, batch_of, tiny
 import powerbert
 from powerbert import RetentionConfiguration
 from powerbert.modeling.apply import search_with, unpad
+from powerbert.modeling.retain import SoftExtract
 
 RELATIVE = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.1))
 LENGTHS = [13, 7, 20, 7, 2]
@@ -46,7 +47,7 @@ def test_restoring_the_reference_and_absolute_counts_run_on_any_device(head):
 
 def test_soft_extract_runs_on_any_device():
     model = powerbert.apply(tiny("albert"), RELATIVE)
-    search_with(model, lambda j, rows, ranks, lengths: rows * (ranks < lengths[:, None] // 2)[..., None])
+    search_with(model, SoftExtract(lambda j, rows, ranks, lengths: rows * (ranks < lengths[:, None] // 2)[..., None]))
     expected, answer = both(model, batch_of(LENGTHS))
     torch.testing.assert_close(answer, expected, atol=1e-5, rtol=0)
 

@@ -15,6 +15,7 @@ import powerbert
 from powerbert import RetentionConfiguration, Scoring
 from powerbert.modeling.apply import base_of, elimination_of, search_with, unpad
 from powerbert.modeling.families import family_of
+from powerbert.modeling.retain import SoftExtract
 from powerbert.modeling.trace import retained_positions
 
 ABSOLUTE = RetentionConfiguration.absolute((12, 8, 5, 3), 20)
@@ -266,10 +267,10 @@ def test_soft_extract_scales_word_vectors_inside_the_encoders():
         assert rows.shape[:2] == ranks.shape
         return rows
 
-    search_with(model, keep_all)
+    search_with(model, SoftExtract(keep_all))
     torch.testing.assert_close(logits(model, batch), untouched, atol=1e-5, rtol=0)
     assert calls == [1, 2, 3]  # the last encoder answers for CLS alone, whose degree is always 1
-    search_with(model, lambda j, rows, ranks, lengths: rows * (ranks == 0)[..., None])
+    search_with(model, SoftExtract(lambda j, rows, ranks, lengths: rows * (ranks == 0)[..., None]))
     assert not torch.allclose(logits(model, batch), untouched, atol=1e-3)
 
 

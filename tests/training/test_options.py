@@ -28,6 +28,7 @@ BAD = [
     *[("distillation", value) for value in (-0.1, 1.1, float("nan"))],
     *[("temperature", value) for value in (0.0, float("inf"), float("nan"))],
     *[("hidden_weight", value) for value in (-1, float("nan"))],
+    *[("budget", value) for value in (0, 1, float("nan"))],
     *[("smallest", value) for value in (0, 1, float("nan"))],
 ]
 
@@ -72,6 +73,11 @@ def test_what_the_user_gave_stays_and_the_task_decides_the_rest():
     release = SearchOptions(optimiser="release").for_task(mrpc)
     assert (release.regulariser, release.retention_learning_rate) == (3e-3, 3e-3)
     assert own.for_task(find_task("SST-2")) == own  # resolved once and for all
+
+
+def test_a_budget_is_refused_where_lambda_does_not_act():
+    with pytest.raises(PowerBertError, match="--budget needs --optimiser decoupled; got 'release'"):
+        SearchOptions(budget=0.5, optimiser="release")
 
 
 def test_r_travels_as_far_in_few_steps_as_in_many():

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from models import batch_of, tiny
 
 from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.retention_parameters import CEILING, NAME, RetentionAdamW, RetentionParameters, released
+from powerbert.training.retention_parameters import (
+    CEILING,
+    FALL,
+    NAME,
+    RetentionAdamW,
+    RetentionParameters,
+    press,
+    released,
+)
 
 
 def parameters(rows: list[list[float]], max_length: int | None = None) -> RetentionParameters:
@@ -106,3 +118,93 @@ def test_the_releases_regulariser_is_in_the_loss():
     r = RetentionParameters(model, bins=8)
     loss = released(r, 0.5, model, {}, {"loss": torch.tensor(2.0)}, 0)
     assert float(loss.detach()) == 2.0 + 0.5 * (1 + 2 + 3 + 4)  # every mass is 1
+
+
+# ---- a budget ----------------------------------------------------------------------------
+
+
+def work_by_hand(rows: list[list[float]], max_length: int | None) -> float:
+    """Mean of the never-rising masses, as shares of the length; CLS, the first of N, always counts."""
+    least, total = 1.0, 0.0
+    for row in rows:
+        held = [min(max(value, 0.0), 1.0) for value in row]
+        own = sum(held) / len(held) if max_length is None else (1 + sum(held[1:])) / max_length
+        least = min(least, own)
+        total += least
+    return total / len(rows)
+
+
+cells = st.floats(0.0, CEILING, width=32)
+
+
+@given(st.lists(st.lists(cells, min_size=5, max_size=5), min_size=1, max_size=4), st.floats(0.25, 1), st.booleans())
+def test_pressing_subtracts_the_least_multiple_of_j_that_keeps_the_budget(rows, most, absolute):
+    """Oracle: the work by hand; a little less pressure would be too little, and every rank bears nu * j."""
+    max_length = 5 if absolute else None
+    parameter = torch.tensor(rows)
+    press(parameter, most, max_length)
+    pressed = parameter.tolist()
+    assert work_by_hand(pressed, max_length) <= most + 1e-5
+    borne = [
+        (a - b) / j for j, pair in enumerate(zip(rows, pressed, strict=True), 1) for a, b in zip(*pair, strict=True)
+    ]
+    nu = max(borne)
+    for j, (before, after) in enumerate(zip(rows, pressed, strict=True), 1):
+        assert after == pytest.approx([max(value - nu * j, 0.0) for value in before], abs=1e-5)
+    if nu > 1e-5:
+        less = [[max(value - (nu - 1e-5) * j, 0.0) for value in row] for j, row in enumerate(rows, 1)]
+        assert work_by_hand(less, max_length) > most - 1e-5
+    else:
+        assert work_by_hand(rows, max_length) <= most + 1e-4
+
+
+def go_on(r: RetentionParameters, optimiser: RetentionAdamW, pull: float, first: int, last: int = 40) -> list[float]:
+    """Steps of a search of 40 whose rate falls linearly; a task pulls one way and the other. The work after each."""
+    course = []
+    for step in range(first, last):
+        optimiser.param_groups[0]["lr"] = 0.1 * (1 - step / 40)
+        r.parameter.grad = torch.full_like(r.parameter, -pull if step % 2 else pull)
+        optimiser.step()
+        course.append(float(r.mass().cummin(dim=0).values.mean().detach()))
+    return course
+
+
+def test_the_work_falls_to_the_budget_as_r_travels_and_stays():
+    """Oracle: the sum of the rates so far, as a share of the part of the whole on which the work falls."""
+    r = RetentionParameters(tiny("bert"), 8)
+    course = go_on(r, RetentionAdamW([r.optimiser_group(0.1, 0.03, 0.4, steps=40)]), 0.0, 0)
+    rates = [0.1 * (1 - step / 40) for step in range(40)]
+    for step, spent in enumerate(course, 1):
+        fallen = min(1.0, sum(rates[:step]) / (FALL * 0.1 * 40 / 2))
+        assert spent == pytest.approx(1 - 0.6 * fallen, abs=1e-3)
+    assert course[-1] == course[-5] == pytest.approx(0.4, abs=1e-3)
+
+
+def test_a_search_with_a_budget_resumes_from_the_state_of_its_optimiser():
+    r, resumed = (RetentionParameters(tiny("bert"), 8) for _ in range(2))
+    optimiser, other = (RetentionAdamW([each.optimiser_group(0.1, 0.03, 0.5, steps=40)]) for each in (r, resumed))
+    go_on(r, optimiser, 1e-3, 0, 13)
+    other.load_state_dict(copy.deepcopy(optimiser.state_dict()))
+    with torch.no_grad():
+        resumed.parameter.copy_(r.parameter)
+    assert go_on(r, optimiser, 1e-3, 13) == go_on(resumed, other, 1e-3, 13)
+    assert torch.equal(resumed.parameter, r.parameter)
+
+
+@given(st.lists(st.lists(cells, min_size=6, max_size=6), min_size=1, max_size=4), st.floats(0.2, 1))
+def test_with_a_budget_another_degree_takes_the_place_of_the_half(rows, budget):
+    """Oracle: of all degrees that occur the least that keeps the budget, by loops."""
+    r = parameters(rows)
+    found = r.to_configuration("half", budget)
+    own = [[float(value) for value in row] for row in r.parameter.tolist()]
+    for degree in sorted({value for row in own for value in row}):
+        kept = [[float(value >= degree) for value in row] for row in own]
+        if work_by_hand(kept, None) <= budget + 1e-6:
+            break
+    else:
+        kept = [[0.0] * 6 for _ in own]
+    least, expected = 1.0, []
+    for row in kept:
+        least = min(least, max(sum(row) / 6, 1e-4))
+        expected.append(least)
+    assert found.fractions == pytest.approx(expected, abs=2e-4)

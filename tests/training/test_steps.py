@@ -61,6 +61,16 @@ def test_the_search_learns_a_configuration_and_retraining_uses_it(steps):
     assert "retention_parameters" not in load_file(steps / "two" / "model.safetensors")
 
 
+@pytest.mark.parametrize(("lengths", "relative"), [("half", True), ("mass", True), ("mass", False)])
+def test_a_search_ends_at_the_budget_whatever_lambda_is(steps, tmp_path, lengths, relative):
+    options = SearchOptions(
+        epochs=2, bins=16, batch_size=8, accumulation=1, lengths=lengths, relative=relative, budget=0.6, regulariser=0.0
+    )
+    found = search(steps / "one", small_data(max_length=16), tmp_path / "two", options).retention
+    spent = sum(found.fractions) / len(found)
+    assert spent == pytest.approx(0.6, abs=1 / 16 if lengths == "half" or not relative else 1e-3)
+
+
 @pytest.mark.parametrize("lengths", ["half", "mass"])
 def test_lengths_are_read_off_the_learned_r(steps, tmp_path, lengths):
     options = SearchOptions(epochs=1, bins=8, batch_size=8, accumulation=1, regulariser=0.1, lengths=lengths)

@@ -11,7 +11,7 @@ from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.families import family_of
 from powerbert.modeling.forward import ATTRIBUTE, OWN_FORWARD, forward
-from powerbert.modeling.retain import Elimination, Extract, PapersOrder, Scale, SoftExtract
+from powerbert.modeling.retain import Elimination, Extract, PapersOrder
 from powerbert.retention import RetentionConfiguration
 
 _Model = TypeVar("_Model")
@@ -90,9 +90,9 @@ def attached(model: Any) -> Elimination:
     return elimination
 
 
-def search_with(model: _Model, scale: Scale) -> _Model:
-    """Replace extract by soft-extract inside a model with elimination, to learn its configuration."""
-    return attach(model, replace(attached(model), retain=SoftExtract(scale)))
+def search_with(model: _Model, retain: Extract) -> _Model:
+    """Replace extract by what stands in for it inside a model with elimination, to learn its configuration."""
+    return attach(model, replace(attached(model), retain=retain))
 
 
 def attach(model: _Model, elimination: Elimination | None) -> _Model:

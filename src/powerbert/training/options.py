@@ -70,6 +70,14 @@ class SearchOptions(Options):
     bins: Annotated[int, "Bins of relative rank per encoder."] = 32
     lengths: Annotated[str, "half: retain the ranks with r of a half or more; mass: the paper's ceiling."] = "half"
     optimiser: Annotated[str, "decoupled: lambda acts outside Adam; release: the authors' clipped Adam."] = "decoupled"
+    budget: Annotated[float | None, "Share of the work to end at: lambda is found for it, not given."] = None
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget is not None and self.optimiser != "decoupled":
+            rule = "under the authors' clipped Adam lambda hardly acts"
+            raise PowerBertError("--budget needs --optimiser decoupled", got=self.optimiser, rule=rule)
 
     @override
     def for_task(self, task: Task, processes: int = 1) -> Self:
@@ -141,6 +149,6 @@ RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "lengths": _one_of("half", "mass"),
     "optimiser": _one_of("decoupled", "release"),
     "distillation": ("a weight from 0 to 1", lambda value: 0 <= value <= 1),
-    "smallest": ("a share between 0 and 1", lambda value: 0 < value < 1),
+    **dict.fromkeys(("smallest", "budget"), ("a share between 0 and 1", lambda value: 0 < value < 1)),
 }
 """What the value of an option has to be; NaN fails every comparison, and so every rule."""

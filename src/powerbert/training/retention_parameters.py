@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from powerbert.elimination.soft_extract import mass, project, relative_mass, soft_extract, soft_extract_relative
 from powerbert.modeling.apply import apply, encoders_of, remove, search_with
+from powerbert.modeling.retain import SoftExtract
 from powerbert.retention import RetentionConfiguration
 
 NAME = "retention_parameters"
@@ -21,10 +22,15 @@ CEILING = 2.0
 """How high the decoupled optimiser may lift a parameter; as r it counts as 1. Clipped at 1, a parameter
 that the task needs would forget at every step how much: the noise of the gradient alone then drives it
 below 1, the more the fewer steps there are (docs/results/lambda.md)."""
+FALL = 0.75
+"""Part of r's way on which its work falls to a budget; on the rest it stays there, and encoders exchange what they
+retain."""
 
 
 class RetentionParameters:
     """r of one model: soft-extract layers with r = 1 at first, until `detach`."""
+
+    even = False  # whether a budget presses on all encoders alike, not times j as the paper's regulariser does
 
     def __init__(self, model: Any, bins: int, max_length: int | None = None) -> None:
         """Attach N parameters per encoder, or without N one per bin of relative rank."""
@@ -33,7 +39,7 @@ class RetentionParameters:
         self.parameter = nn.Parameter(torch.ones(encoders, max_length or bins, device=model.device))
         model.register_parameter(NAME, self.parameter)
         apply(model, RetentionConfiguration.full(encoders))
-        search_with(model, self)
+        search_with(model, SoftExtract(self))
 
     def __call__(self, j: int, rows: Tensor, ranks: Tensor, lengths: Tensor) -> Tensor:
         """Soft-extract at encoder j: scale rows (batch, length, hidden) by the r of their ranks."""
@@ -57,15 +63,37 @@ class RetentionParameters:
         return (_depths(self.parameter) * self.mass()).sum()
 
     @torch.no_grad()
-    def to_configuration(self, rule: str) -> RetentionConfiguration:
-        """What each encoder retains: as many ranks as have r of a half or more, or the paper's mass."""
-        r = self.degrees()
-        counted = (r >= 0.5).to(r.dtype) if rule == "half" else r
-        return RetentionConfiguration.from_mass(self.mass(counted).tolist(), self.max_length)
+    def to_configuration(self, rule: str, budget: float | None = None) -> RetentionConfiguration:
+        """What each encoder retains: as many ranks as have r of a half or more, or the paper's mass.
 
-    def optimiser_group(self, rate: float, l1: float | None) -> dict[str, Any]:
-        """The group of r in `RetentionAdamW`: its own learning rate, no decay; `l1` is a decoupled lambda."""
-        return {"params": [self.parameter], "weight_decay": 0.0, "lr": rate, "l1": l1}
+        budget: of the mass the optimiser sees to it; for ranks another degree takes the place of the half.
+        """
+        r = self.degrees()
+        if rule == "half":
+            r = self._retained(0.5)
+            if budget is not None:
+                # Of the parameter itself, which tells apart what as r counts as 1.
+                degrees = [*sorted(set(self.parameter.flatten().tolist())), float("inf")]
+                found = map(self._retained, degrees)
+                most = budget + 1e-6  # a third in fp32 is more than a third
+                r = next(ranks for ranks in found if work_of(ranks, self.max_length) <= most or not ranks.any())
+        return RetentionConfiguration.from_mass(self.mass(r).tolist(), self.max_length)
+
+    def _retained(self, degree: float) -> Tensor:
+        """1 at ranks with at least this degree, else 0."""
+        return (self.parameter >= degree).to(self.parameter.dtype)
+
+    def optimiser_group(
+        self, rate: float, l1: float | None, budget: float | None = None, steps: float = 1.0
+    ) -> dict[str, Any]:
+        """The group of r in `RetentionAdamW`: its own learning rate, no decay; `l1` is a decoupled lambda.
+
+        budget: instead of lambda the share of the work to end at, of a training of so many steps.
+        """
+        group = {"params": [self.parameter], "weight_decay": 0.0, "lr": rate, "l1": l1}
+        way = rate * steps / 2  # the rate falls linearly
+        goal = {"budget": budget, "way": FALL * way, "travelled": 0.0, "max_length": self.max_length, "even": self.even}
+        return group if budget is None else group | goal
 
     def detach(self) -> None:
         """Take the soft-extract layers and their parameters off the model again."""
@@ -88,7 +116,8 @@ class RetentionAdamW(torch.optim.AdamW):
     A group with an `l1` weight is regularised *outside* Adam's normalisation, as AdamW decouples weight
     decay: r_j <- r_j - lr * (normalised task gradient + l1 * j). Adam alone divides a constant gradient
     by its own size, so that lambda and j would do nothing (docs/deviations.md). A group with `l1` of
-    None is the authors' release: lambda is in the loss, and r is clipped.
+    None is the authors' release: lambda is in the loss, and r is clipped. A group with a budget has in
+    each step the lambda that brings the work to where it should be by then.
     """
 
     @torch.no_grad()
@@ -97,12 +126,44 @@ class RetentionAdamW(torch.optim.AdamW):
         loss: float | None = super().step(closure)
         for group in self.param_groups:
             for parameter in group["params"] if "l1" in group else ():
-                if group["l1"] is None:
+                if group.get("budget") is not None:
+                    group["travelled"] += group["lr"]  # saved with the group, so that a run can resume
+                    fallen = min(1.0, group["travelled"] / group["way"])
+                    press(parameter, 1 - (1 - group["budget"]) * fallen, group["max_length"], even=group["even"])
+                elif group["l1"] is None:
                     project(parameter)
                 else:
                     pressed = group["lr"] * group["l1"] * _depths(parameter)[:, None]
                     parameter.sub_(pressed).clamp_(0.0, CEILING)
         return loss
+
+
+def work_of(parameter: Tensor, max_length: int | None) -> float:
+    """The share of the work that the masses of a parameter (L, N or bins) stand for, held to never rise."""
+    r = parameter.clamp(0.0, 1.0)
+    masses = relative_mass(r) if max_length is None else mass(r) / max_length
+    return float(masses.cummin(dim=0).values.mean())
+
+
+@torch.no_grad()
+def press(parameter: Tensor, most: float, max_length: int | None, *, even: bool = False) -> None:
+    """Subtract nu * j, or nu if even, with the least nu at which the work is no more than `most`, in place.
+
+    nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises.
+    """
+
+    depths = _depths(parameter)[:, None]
+
+    def pressed(nu: float) -> Tensor:
+        return (parameter - (nu if even else nu * depths)).clamp(0.0, CEILING)
+
+    low, high = 0.0, CEILING  # which takes all of encoder 1, and of all others
+    if work_of(parameter, max_length) <= most:
+        high = 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if work_of(pressed(middle), max_length) <= most else (middle, high)
+    parameter.copy_(pressed(high))
 
 
 def _depths(parameter: Tensor) -> Tensor:

@@ -75,6 +75,11 @@ class StepRun(Generic[Chosen]):
         logger.info(self.encoded.why)
         return self.encoded
 
+    @property
+    def steps(self) -> float:
+        """How many steps the training has, but for the last of an epoch."""
+        return self.options.epochs * len(self.data.splits["train"]) / inputs_per_step(self.options)
+
     def train(self, rows: Dataset | None = None, *, best: bool = True, **step: Any) -> None:
         """Train, from the newest whole checkpoint if there is one.
 

@@ -21,7 +21,7 @@ from powerbert.training.heads import check_head, fine_tuned, model_for
 from powerbert.training.ladder import Ladder
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
-from powerbert.training.runner import Folder, StepResult, begin, inputs_per_step
+from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
 
 PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"  # the r that a search learned, in its folder
@@ -59,13 +59,14 @@ def search(
             return run.result()
         encoded, options = run.encode(network, tokenizer), run.options
         r = RetentionParameters(network, options.bins, None if options.relative else encoded.max_length)
-        rate = options.retention_rate(options.epochs * len(data.splits["train"]) / inputs_per_step(options))
+        rate = options.retention_rate(run.steps)
         decoupled = options.optimiser == "decoupled"  # lambda acts in the optimiser, else in the loss
-        group = r.optimiser_group(rate, l1=options.regulariser if decoupled else None)
+        l1 = options.regulariser if decoupled else None
+        group = r.optimiser_group(rate, l1, options.budget, run.steps)
         objective = None if decoupled else partial(released, r, options.regulariser)
         # Not the weights that did best on dev: those are from before anything was learned to be eliminated.
         run.train(best=False, objective=objective, r=r, group=group)
-        retention = r.to_configuration(options.lengths)
+        retention = r.to_configuration(options.lengths, options.budget)
         logger.info("learned retention configuration: %s", retention)
         r.detach()
         apply(network, retention)
@@ -115,7 +116,7 @@ def retrain(
             rows = with_answers(rows, load(more["teacher"])[0], tokenizer, vectors=vectors, half=half)
             objective = Distillation(network, data.task, options)
         if ladder:  # the weights of the last step: those that did best on one rung need not serve the others
-            run.train(rows, best=False, objective=objective, ladder=Ladder(ladder, options.seed))
+            run.train(rows, best=False, objective=objective, before=Ladder(ladder, options.seed).draw)
             with_retention(network, retention)
         else:
             run.train(rows, objective=objective)

@@ -32,7 +32,6 @@ from powerbert.folders.atomic import swap
 from powerbert.folders.manifest import read_manifest, write_manifest
 from powerbert.machine.describe import duration
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
-from powerbert.training.ladder import Ladder
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
 PREFIX, STAGING = "checkpoint-", ".staging"
@@ -49,6 +48,8 @@ torch.serialization.register_package(0, lambda _: None, lambda storage, place: s
 
 Objective = Callable[[Any, dict[str, Tensor], Any, int], Tensor]
 """(unwrapped model, inputs, its outputs on them, training step) -> the loss to minimise."""
+Before = Callable[[Any, dict[str, Tensor], int], None]
+"""(unwrapped model, inputs, training step): makes the model ready for a batch; a run must be able to resume."""
 
 
 class InterruptedRun(Exception):
@@ -149,13 +150,13 @@ class StepTrainer(Trainer):
         objective: Objective | None = None,
         r: RetentionParameters | None = None,
         group: Any = None,
-        ladder: Ladder | None = None,
+        before: Before | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add to Trainer an objective, r with its group of the optimiser, and a ladder of configurations."""
+        """Add to Trainer an objective, r with its group of the optimiser, and what is done before each batch."""
         super().__init__(**kwargs)
         self.objective: Any = objective
-        self.ladder = ladder
+        self.before: Any = before
         self.r, self.group, self.pace, self.follows = r, group, Pace(), False
         self.folder = Path(str(self.args.output_dir))
         self.inputs = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
@@ -183,8 +184,8 @@ class StepTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         own, step = self.accelerator.unwrap_model(model), self.state.global_step
-        if self.ladder is not None:
-            self.ladder.draw(own, inputs, step)
+        if self.before is not None:
+            self.before(own, inputs, step)
         outputs = model(**{name: rows for name, rows in inputs.items() if name != TEACHER})
         loss = outputs["loss"]
         if model.training and self.objective is not None:
