@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 12, 10_500 + 2_400  # the second number of each is what `accelerate` needs
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14, 10_500 + 2_900  # the second number of each is what `accelerate` needs
 
 BUDGET = {
     "arrows": 0,
@@ -47,6 +47,20 @@ ALLOWED = {
     "engines": {"export", "modeling", "text", "machine", "folders", "retention", "errors"},
     "report": {"export", "modeling", "elimination", "machine", "retention", "errors"},
     "bench": {"tasks", "engines", "export", "modeling", "text", "machine", "folders", "retention", "errors"},
+    "acceleration": {
+        "training",
+        "bench",
+        "report",
+        "tasks",
+        "engines",
+        "export",
+        "modeling",
+        "text",
+        "machine",
+        "folders",
+        "retention",
+        "errors",
+    },
     "training": {
         "tasks",
         "engines",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.acceleration.goal import Goal, percent
+from powerbert.acceleration.goal import Goal, in_percent
 from powerbert.errors import PowerBertError
 
 
@@ -53,12 +53,12 @@ def test_a_value_out_of_range_is_refused(given_):
 
 @given(st.floats(0, 99.99, allow_nan=False).map(lambda value: round(value, 2)))
 def test_percent_and_share_are_the_same_goal(value):
-    assert percent(f"{value}%") == pytest.approx(value)
+    assert in_percent(f"{value}%") == pytest.approx(value)
     if value < 1:
-        assert percent(f"{value / 100:.6f}") == pytest.approx(value, abs=1e-3)
+        assert in_percent(f"{value / 100:.6f}") == pytest.approx(value, abs=1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "%", "1.5", "-1%", "one", "1%%", "nan%", "1e-2%"])
 def test_a_share_that_could_mean_two_things_is_refused(text):
     with pytest.raises(PowerBertError, match=r"1% or 0\.01"):
-        percent(text)
+        in_percent(text)

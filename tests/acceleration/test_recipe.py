@@ -17,7 +17,7 @@ from powerbert.acceleration import cost, engine
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
 from powerbert.acceleration.parts import divide, parts_of_texts
-from powerbert.acceleration.recipe import PAGE, REPORT, run_acceleration, verdict
+from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, pronounce, run_acceleration
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
@@ -67,7 +67,7 @@ def test_the_folder_answers_in_the_engine_it_was_made_for_and_holds_the_report(f
     assert classifier.engine.precision == figures["accelerated"]["precision"]
     assert classifier("good film")[0]["label"] in ("yes", "no")
     assert json.loads((home / "fast" / REPORT).read_text()) == json.loads(json.dumps(figures))
-    assert "<html" in (home / "fast" / PAGE).read_text()
+    assert "<html" in (home / "fast" / REPORT_PAGE).read_text()
     assert not (home / "fast.partial").exists()
 
 
@@ -75,8 +75,8 @@ def test_what_was_chosen_is_the_fastest_of_the_ladder_within_the_goal(fast):
     home, figures = fast
     model, _ = powerbert.load(home / "fast")
     ladder = [one for one in figures["tried"] if one["stage"] == "ladder"]
-    assert str(retention_of(model)) == min(ladder, key=lambda one: one["ms"])["retention"]
-    assert figures["accelerated"]["work"] < 0.5
+    assert str(retention_of(model)) == min(ladder, key=lambda one: (one["ms"], one["work"]))["retention"]
+    assert figures["accelerated"]["work"] < 0.6
 
 
 def test_the_verdict_is_of_rows_that_neither_trained_nor_chose(fast):
@@ -107,7 +107,7 @@ def test_costs_are_counted_in_fine_tunings(fast):
 
 
 def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_path, caplog):
-    model = tiny("bert", num_labels=2, num_hidden_layers=2)  # random answers: elimination changes many of them
+    model = tiny("bert", num_labels=2, num_hidden_layers=3)  # random answers: elimination changes many of them
     model.config.id2label = {0: "no", 1: "yes"}
     model.config.label2id = {"no": 0, "yes": 1}
     powerbert.save(model, tokenizer_for(), tmp_path / "mine")
@@ -146,6 +146,6 @@ def test_a_classifier_of_another_task_is_refused_in_one_line(tmp_path):
 )
 def test_a_stated_speed_is_judged_by_what_was_measured(goal, ms, met):
     answers = numpy.array([0, 1] * 20)
-    found = verdict(goal, compare("accuracy", answers, answers, answers), {"full": 10.0, "eliminated": ms})
+    found = pronounce(goal, compare("accuracy", answers, answers, answers), {"full": 10.0, "eliminated": ms})
     assert found["met"] is met
     assert found["text"].startswith("Met" if met else "Missed")

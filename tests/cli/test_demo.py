@@ -56,7 +56,7 @@ def test_figures_on_a_dash_are_alone_on_standard_output(run, target, tmp_path, c
     run("--json", target if target == "-" else tmp_path / "figures.json")
     output, aside = capfd.readouterr()
     person = aside if target == "-" else output
-    for words in ("at most 99 point", "accelerated", "report.html", "The faster classifier is in", "word-vectors"):
+    for words in ("at most 99 point", "accelerated", "report.html", "The faster classifier", "word-vectors"):
         assert words in person
     figures = json.loads(output if target == "-" else (tmp_path / "figures.json").read_text())
     assert figures["verdict"]["met"]

@@ -9,10 +9,10 @@ from scipy.optimize import bisect, isotonic_regression
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import Comparison
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import shallow, shaped, work
+from powerbert.training.shapes import LEAST, shallow, shaped, work
 
-BUDGETS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work: the rungs of the ladder
-LEAST_BUDGET = 0.15  # below it nothing that we trained kept its answers
+RUNGS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work: the rungs of the ladder
+LEAST_BUDGET = 0.15  # no smaller one is tried
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ def rung(encoders: int, budget: float) -> RetentionConfiguration:
     return shallow(shaped("linear", encoders, budget))
 
 
+def least_budget(encoders: int) -> float:
+    """The smallest budget of a rung: encoder 1 retains all of its words."""
+    return max(LEAST_BUDGET, work([1.0, *[LEAST] * (encoders - 1)]) + 1e-3)
+
+
 def cheapest(tried: Sequence[Tried], goal: Goal) -> Tried | None:
     """The fastest configuration within the goal; None if there is none.
 
@@ -49,10 +54,10 @@ def cheapest(tried: Sequence[Tried], goal: Goal) -> Tried | None:
     return within[-1] if within else None
 
 
-def budget_for(seconds: Callable[[float], float], limit: float) -> float | None:
-    """The largest budget whose time is within the limit; None if even the least is not."""
-    if seconds(LEAST_BUDGET) > limit:
+def budget_for(seconds: Callable[[float], float], limit: float, least: float) -> float | None:
+    """The largest budget, from the least on, whose time is within the limit; None if even the least is slower."""
+    if seconds(least) > limit:
         return None
     if seconds(1.0) <= limit:
         return 1.0
-    return float(bisect(lambda budget: seconds(budget) - limit, LEAST_BUDGET, 1.0, xtol=1e-3))
+    return float(bisect(lambda budget: seconds(budget) - limit, least, 1.0, xtol=1e-3))

@@ -25,9 +25,9 @@ from powerbert.modeling.limits import limits_of
 from powerbert.retention import SCALE, RetentionConfiguration
 from powerbert.text.tokenise import Text
 
-LENGTHS = (1, 8, 16, 32, 64, 128, 256, 512)
-ROUNDS = 5
-SCALING = 4  # texts
+COSTED = (1, 8, 16, 32, 64, 128, 256, 512)
+COST_ROUNDS = 5
+COST_TEXTS = 4  # texts
 KINDS = {"one": (1.0,), "two": (1.0, 1.0), "alone": (1 / SCALE, 1 / SCALE)}  # graphs: what their encoders retain
 
 
@@ -75,7 +75,7 @@ def measure_costs(model: Any, tokenizer: Any, longest: int, rows: int, texts: Se
     """
     best = fastest([probe(*pair) for pair in PAIRS if pair[0] in PRECISIONS])
     engine, precision = ("torch", "fp32") if best is None else (best.engine, best.precision)
-    lengths = tuple(length for length in LENGTHS if length <= longest)
+    lengths = tuple(length for length in COSTED if length <= longest)
     with TemporaryDirectory(prefix="powerbert-", ignore_cleanup_errors=True) as home:
         opened: dict[str, Engine] = {}
         for name, shares in KINDS.items():
@@ -84,12 +84,12 @@ def measure_costs(model: Any, tokenizer: Any, longest: int, rows: int, texts: Se
             if best is None:
                 opened[name] = TorchEngine(short, tokenizer)
             else:
-                export(short, tokenizer, Path(home, name), engine, precision, calibration=texts[:SCALING])
+                export(short, tokenizer, Path(home, name), engine, precision, calibration=texts[:COST_TEXTS])
                 opened[name] = open_engine(Path(home, name), engine, precision)
         table: dict[str, list[float]] = {name: [] for name in KINDS}
         for length in lengths:
             batch = random_batch(limits_of(model, tokenizer), rows, length)
-            timings = interleave({name: partial(each.run, batch) for name, each in opened.items()}, ROUNDS)
+            timings = interleave({name: partial(each.run, batch) for name, each in opened.items()}, COST_ROUNDS)
             for name, timing in timings.items():
                 table[name].append(min(timing.wall) / rows)  # a disturbance only ever adds
     found = _table(lengths, *(numpy.asarray(table[name]) for name in KINDS))

@@ -15,8 +15,8 @@ from powerbert.text.tokenise import Text
 
 MEASURED = 256  # texts that are timed
 BATCH = 32  # inputs at once, unless the goal is the time of one text
-ROUNDS = 5
-DOUBT = 0.25  # points: a lower precision that loses no more than this beyond fp32 is never what breaks a goal
+ENGINE_ROUNDS = 5
+BEYOND = 1.0  # points that a lower precision may lose beyond fp32, where the goal is a speed
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Fastest(NamedTuple):
 
     def seconds(self, model: str = "eliminated") -> float:
         """Seconds of one text: the chosen arm's, or for "full" those of the fastest arm of the original model."""
-        arms = [row for row in self.figures["arms"] if row["model"] == model and row["engine"] != STOCK]
+        arms = [row for row in self.figures["arms"] if row["model"] == model or model != "full"]
         found = [row["seconds"] for row in arms if model == "full" or row["arm"] == self.arm.name]
         return float(min(found) / self.figures["texts"])
 
@@ -57,18 +57,23 @@ def fastest_engine(
     bench = Workbench(folder, home, texts[:MEASURED], longest, scaling=scaling)
     batch = 1 if goal.kind == LATENCY else BATCH
     arms = choose_arms(pairs, [batch], (), bench.retention is not None)
-    figures = measure_arms(bench, arms, ROUNDS, progress, memory=False)
+    figures = measure_arms(bench, arms, ENGINE_ROUNDS, progress, memory=False)
     own = "full" if bench.retention is None else "eliminated"
     rows = sorted((row for row in figures["arms"] if row["model"] == own and row["engine"] != STOCK), key=_seconds)
     by_name = {arm.name: arm for arm in arms}
     found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
-    plain = min(comparison.spent(goal) for row, _, comparison in found if row["precision"] == "fp32")
-    limit = max(goal.value if goal.limits_loss else 0.0, plain) + (0.0 if goal.limits_loss else 4 * DOUBT)
+    limit = most_lost(goal, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
     notes = [_note(row, comparison, comparison.spent(goal) <= limit) for row, _, comparison in found]
     _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
     eliminated = own == "eliminated"
     graph = bench.graph(arm.engine, arm.precision, eliminated) if arm.engine in RUNTIMES else None
     return Fastest(arm, graph, comparison, figures, notes)
+
+
+def most_lost(goal: Goal, plain: Sequence[Comparison]) -> float:
+    """What an engine may lose: what the goal allows, or a point beyond fp32; fp32 itself is never left out."""
+    spent = max(comparison.spent(goal) for comparison in plain)
+    return max(goal.value, spent) if goal.limits_loss else spent + BEYOND
 
 
 def _has(engine: str, precision: str) -> bool:

@@ -17,7 +17,7 @@ from powerbert.text.tokenise import Text
 from powerbert.training.runner import read_run
 
 BINS = 5
-SHOWN, LONGEST_SHOWN = 6, 400  # inputs that are shown, and characters of them
+EXAMPLES, LONGEST_SHOWN = 6, 400  # inputs that are shown, and characters of them
 
 
 def agreement_by_length(lengths: Sequence[int], before: Answers, after: Answers) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def examples(
         return []
     model, tokenizer = load(folder)
     short = [i for i, text in enumerate(texts) if len("".join(text)) <= LONGEST_SHOWN]
-    chosen = sorted(short, key=lambda i: bool(before[i] == after[i]))[:SHOWN]
+    chosen = sorted(short, key=lambda i: bool(before[i] == after[i]))[:EXAMPLES]
     found = []
     for i in chosen:
         text = texts[i]

@@ -38,7 +38,7 @@ class Goal:
         latency_ms: float | None = None,
     ) -> Self:
         """The goal of whichever one is given."""
-        shares = None if max_disagreement is None else percent(max_disagreement)
+        shares = None if max_disagreement is None else in_percent(max_disagreement)
         given = dict(zip(_RULES, (max_loss, shares, speedup, latency_ms), strict=True))
         named = [(kind, value) for kind, value in given.items() if value is not None]
         if len(named) != 1:
@@ -62,7 +62,7 @@ class Goal:
         }[self.kind]
 
 
-def percent(share: str | float) -> float:
+def in_percent(share: str | float) -> float:
     """Read "1%" or 0.01 as 1.0."""
     text = str(share).strip()
     if not re.fullmatch(r"\d+(\.\d+)?%|0?\.\d+|0", text):

@@ -5,16 +5,16 @@ from typing import Any
 
 import torch
 
-from powerbert.acceleration.choose import BUDGETS
+from powerbert.acceleration.choose import RUNGS
 from powerbert.machine.describe import choose_threads, duration
 from powerbert.text.batches import Collator
 from powerbert.training.data import EncodedData
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.trainer import FORWARD
 
-ROWS = 8  # of the step that is timed
+TIMED_ROWS = 8  # of the step that is timed
 TYPICAL = 0.45  # share of the work of the configuration that is chosen in the end
-ENGINES = 12.0  # seconds for each encoder: to trace it twice, to quantise it, and to measure it in all engines
+ENGINES_TAKE = 12.0  # seconds for each encoder: to trace it twice, to quantise it, and to measure it in all engines
 
 
 def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: AccelerateOptions, *, headed: bool) -> list[str]:
@@ -28,12 +28,12 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
         torch.set_num_threads(before)
     tokens = sum(encoded.splits["train"]["length"][:])
     encoders = int(network.config.num_hidden_layers)
-    ladder = options.ladder_epochs * sum(BUDGETS) / len(BUDGETS) + 1 / FORWARD
+    ladder = options.ladder_epochs * sum(RUNGS) / len(RUNGS) + 1 / FORWARD
     stages = {
         "fine-tune the original model": 0.0 if headed else options.epochs * tokens / rate,
-        f"re-train for {len(BUDGETS)} configurations at once": ladder * tokens / rate,
+        f"re-train for {len(RUNGS)} configurations at once": ladder * tokens / rate,
         "re-train the chosen configuration": (options.final_epochs * TYPICAL + 1 / FORWARD) * tokens / rate,
-        "find the fastest engine and judge": ENGINES * encoders,
+        "find the fastest engine and judge": ENGINES_TAKE * encoders,
     }
     lines = [f"{name}: about {duration(each)}" for name, each in stages.items() if each]
     speed = f"{rate:,.0f} tokens a second on {threads} thread{'s' * (threads > 1)}"
@@ -43,7 +43,7 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
 def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any) -> float:
     """Real tokens that one step of training gets through in a second; the model is left as it was."""
     rows = encoded.splits["train"]
-    batch = Collator(tokenizer)([rows[i] for i in range(min(ROWS, len(rows)))])
+    batch = Collator(tokenizer)([rows[i] for i in range(min(TIMED_ROWS, len(rows)))])
     network.train()
     for _ in range(2):  # the first one is slower than all others
         start = time.perf_counter()

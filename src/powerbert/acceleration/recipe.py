@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from powerbert import __version__
-from powerbert.acceleration.choose import BUDGETS, LEAST_BUDGET, Tried, budget_for, cheapest, rung
+from powerbert.acceleration.choose import RUNGS, Tried, budget_for, cheapest, least_budget, rung
 from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import BATCH, Fastest, fastest_engine
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of
@@ -45,9 +45,10 @@ from powerbert.training.runner import Folder, StepResult, command_line
 from powerbert.training.shapes import work
 from powerbert.training.steps import finetune, retrain
 
-REPORT, PAGE, COSTS = "report.json", "report.html", "costs.json"
-SCALING = 256  # texts of the training data from which int8 takes its scales
+REPORT, REPORT_PAGE, COSTS = "report.json", "report.html", "costs.json"
+SCALED_BY = 256  # texts of the training data from which int8 takes its scales
 TRIES = 2  # configurations that are re-trained by themselves; the second if the first misses the goal
+NEAR = (1.3, 1.15, 1.0, 0.87, 0.75)  # rungs around the budget that a stated speed asks for
 MARGIN = 0.97  # of a stated time is what a configuration is chosen for: the table of costs is not exact
 
 logger = logging.getLogger("powerbert.training")
@@ -137,31 +138,33 @@ class Acceleration:
         if not path.is_file():
             logger.info("measuring what an encoder costs here, by length")
             rows = 1 if self.goal.kind == LATENCY else BATCH
-            texts = texts_of(self.data.splits["train"].dataset[:SCALING])
+            texts = texts_of(self.data.splits["train"].dataset[:SCALED_BY])
             found = measure_costs(network, self.tokenizer, self.longest, rows, texts)
             write_file(path, json.dumps(found).encode())
         return CostTable.from_json(json.loads(path.read_text(encoding="utf-8")))
 
     def budgets(self) -> list[float]:
         """The rungs of the ladder: all, or those near the one that a stated speed asks for."""
-        wanted = self.budget_of_speed()
-        if wanted is None:
-            return list(BUDGETS)
-        near = sorted({min(0.95, max(LEAST_BUDGET, factor * wanted)) for factor in (1.3, 1.15, 1.0, 0.87, 0.75)})
-        return near[::-1]
-
-    def budget_of_speed(self) -> float | None:
-        """The largest budget that is as fast as stated, by the table of costs; None if no speed is stated."""
+        least = least_budget(self.encoders)
         if self.goal.limits_loss:
-            return None
+            return [budget for budget in RUNGS if budget > least]
+        wanted = self.budget_of_speed()
+        return sorted({min(0.95, max(least, factor * wanted)) for factor in NEAR}, reverse=True)
+
+    def budget_of_speed(self) -> float:
+        """The largest budget that is as fast as stated, by the table of costs; the least, if none is."""
         full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
         limit = MARGIN * (full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3)
-        return budget_for(lambda budget: self.costs.seconds(rung(self.encoders, budget), self.lengths), limit)
+        least = least_budget(self.encoders)
+        found = budget_for(lambda each: self.costs.seconds(rung(self.encoders, each), self.lengths), limit, least)
+        if found is None:
+            logger.warning("the stated speed cannot be reached: the nearest model is made")
+        return least if found is None else found
 
     def wanted(self) -> RetentionConfiguration | None:
         """The configuration to re-train next; None if none keeps the goal."""
         if not self.goal.limits_loss:
-            return rung(self.encoders, self.budget_of_speed() or LEAST_BUDGET)
+            return rung(self.encoders, self.budget_of_speed())
         missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
         milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
         found = cheapest(milder, self.goal) if milder else None
@@ -203,12 +206,13 @@ class Acceleration:
         texts, scaling = (texts_of(self.data.splits[name].dataset[:]) for name in ("dev", "train"))
         home = self.work / "graphs"
         shutil.rmtree(home, ignore_errors=True)  # of a run that was killed
-        fastest = fastest_engine(final.folder, home, texts, scaling[:SCALING], self.longest, self.goal, self.compared)
+        fastest = fastest_engine(final.folder, home, texts, scaling[:SCALED_BY], self.longest, self.goal, self.compared)
         network, tokenizer = load(final.folder)
         figures = self.judged(final, fastest)
-        extra = {REPORT: json.dumps(figures, indent=1).encode(), PAGE: acceleration_page(figures).encode()}
+        extra = {REPORT: json.dumps(figures, indent=1).encode(), REPORT_PAGE: acceleration_page(figures).encode()}
         extra[RUN] = (final.folder / RUN).read_bytes()  # with N, by which texts are cut as they were in training
-        graph = {} if fastest.graph is None else {fastest.graph.name: fastest.graph}
+        name = f"{fastest.arm.engine}-{fastest.arm.precision}"
+        graph = {} if fastest.graph is None else {name: fastest.graph}
         save(network, tokenizer, self.output, extra=extra, graphs=graph, engine=next(iter(graph), None))
         return figures
 
@@ -230,7 +234,7 @@ class Acceleration:
             "seed": self.options.seed,
             "machine": machine(),
             "goal": asdict(self.goal) | {"text": self.goal.text(self.task.metric)},
-            "verdict": verdict(self.goal, comparison, ms) | {"labelled": self.parts.labelled},
+            "verdict": pronounce(self.goal, comparison, ms) | {"labelled": self.parts.labelled},
             "original": {"value": comparison.before, "interval": [*comparison.before_interval], "work": 1.0}
             | {"ms": ms["full"], "engine": "the fastest", "precision": "any"},
             "accelerated": {"value": comparison.after, "interval": [*comparison.after_interval]}
@@ -280,15 +284,16 @@ def check_original(folder: Path, task: Task) -> None:
         check_head(model, folder, task, remedy)
 
 
-def verdict(goal: Goal, comparison: Comparison, ms: dict[str, float]) -> dict[str, Any]:
+def pronounce(goal: Goal, comparison: Comparison, ms: dict[str, float]) -> dict[str, Any]:
     """Whether the goal is met on rows that decided nothing, and that in a sentence."""
     spent, times = comparison.spent(goal), ms["full"] / ms["eliminated"]
     met = {SPEEDUP: times >= goal.value, LATENCY: ms["eliminated"] <= goal.value}.get(goal.kind, spent <= goal.value)
     low, high = comparison.interval
-    lost = f"{comparison.loss:+.2f} points of {comparison.metric} lost (95 % interval {low:+.2f} to {high:+.2f})"
+    change = f"{abs(comparison.loss):.2f} points of {comparison.metric} {'lost' if comparison.loss >= 0 else 'gained'}"
+    doubt = f"95 % interval of the loss {low:+.2f} to {high:+.2f} on {comparison.rows:,} rows"
     fast = f"{times:.2f} times as fast as the fastest engine runs the original model"
     same = f"{100 * comparison.agreement:.1f} % the same answers"
-    text = f"{'Met' if met else 'Missed'}: {lost}, {same}, {fast}, {ms['eliminated']:.2f} ms a text."
+    text = f"{'Met' if met else 'Missed'}: {change} ({doubt}), {same}, {fast}, {ms['eliminated']:.2f} ms a text."
     figures = {"metric": comparison.metric, "loss": comparison.loss, "interval": [low, high]}
     figures |= {"p_value": comparison.p_value, "agreement": comparison.agreement, "rows": comparison.rows}
     return figures | {"met": met, "text": text, "speedup": times}

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from powerbert.acceleration.parts import Parts, divide, parts_of_texts
-from powerbert.acceleration.recipe import PAGE, run_acceleration
+from powerbert.acceleration.recipe import REPORT_PAGE, run_acceleration
 from powerbert.cli.data import existing_folder, read_labelled, task_of, tell_findings
 from powerbert.cli.flags import Folders, Goals, TrainingData
 from powerbert.cli.output import note, show, write_json
@@ -26,7 +26,7 @@ def accelerate(folders: Folders, goals: Goals, data: TrainingData, options: Acce
     figures = uninterrupted(run_acceleration, model, parts, goals.goal(), Path(folders.output), options)
     for each in outcome(figures) if folders.shows else ():
         show(each)
-    note(f"wrote {folders.output}; the report for people is {Path(folders.output) / PAGE}")
+    note(f"wrote {folders.output}; the report for people is {Path(folders.output) / REPORT_PAGE}")
     write_json(folders.json, figures)
 
 

@@ -20,7 +20,7 @@ from datasets import Dataset
 
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.parts import Parts, divide
-from powerbert.acceleration.recipe import PAGE, run_acceleration
+from powerbert.acceleration.recipe import REPORT_PAGE, run_acceleration
 from powerbert.cli.accelerate import outcome
 from powerbert.cli.flags import DemoFlags
 from powerbert.cli.output import show, working, write_json
@@ -64,7 +64,7 @@ def demo(asked: DemoFlags) -> None:
     for each in outcome(figures):
         say(each)
     try_it = f'powerbert explain --model {output} "a gripping film with a superb ending"'
-    say(f"\nThe report is {output / PAGE}. The faster classifier is in {output}. Try it:\n  {try_it}")
+    say(f"\nThe report is {output / REPORT_PAGE}. The faster classifier is in {output}. Try it:\n  {try_it}")
     write_json(asked.json, figures)
 
 

@@ -1,0 +1,30 @@
+"""What an engine may lose to be taken; oracle: the goal's own words. How it is measured is tested in test_recipe."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+from powerbert.acceleration.engine import BEYOND, most_lost
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.judge import compare
+
+ROWS = 100
+
+
+def losing(points: int):
+    labels = numpy.zeros(ROWS)
+    return compare("accuracy", labels, (numpy.arange(ROWS) < points).astype(float), labels)
+
+
+@pytest.mark.parametrize(
+    ("goal", "plain", "most"),
+    [
+        (Goal("max-loss", 2.0), [0, 1], 2.0),  # int8 may spend what fp32 has left
+        (Goal("max-loss", 2.0), [3, 3], 3.0),  # fp32 stays, though it misses the goal
+        (Goal("max-disagreement", 1.0), [0, 0], 1.0),
+        (Goal("speedup", 2.0), [1, 4], 4.0 + BEYOND),  # a speed says nothing of the loss
+    ],
+)
+def test_a_precision_may_lose_what_the_goal_allows_and_fp32_is_never_left_out(goal, plain, most):
+    assert most_lost(goal, [losing(points) for points in plain]) == pytest.approx(most)
