@@ -26,21 +26,24 @@ CLOSE = 1e-4  # runtimes may differ where the scores at the cut do not
 class Exports:
     """The folders of one model; a trace takes seconds and is the same for every engine, so there is one."""
 
-    def __init__(self, model: Any, folder: Path) -> None:
+    def __init__(self, model: Any, folder: Path, dial: Any = None) -> None:
         self.model, self.folder, self.tokenizer = model, folder, tokenizer_for(max_length=512)
-        self.program: Any = None
+        self.dial = dial
+        self.programs: dict[Any, Any] = {}
         self.trace = module.trace_graph
 
-    def _once(self, model: Any, limits: Any) -> Any:
-        self.program = self.program or self.trace(model, limits)
-        return self.program
+    def _once(self, model: Any, limits: Any, served: Any = ()) -> Any:
+        key = tuple(served)
+        if key not in self.programs:
+            self.programs[key] = self.trace(model, limits, served)
+        return self.programs[key]
 
     def made(self, to: str, precision: str = "fp32") -> Path:
         folder = self.folder / f"{to}-{precision}"
         if not folder.exists():
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(module, "trace_graph", self._once)
-                module.export(self.model, self.tokenizer, folder, to, precision, calibration=TEXTS)
+                module.export(self.model, self.tokenizer, folder, to, precision, calibration=TEXTS, dial=self.dial)
         return folder
 
     def opened(self, to: str, precision: str = "fp32") -> Engine:
@@ -49,7 +52,7 @@ class Exports:
 
     @property
     def torch(self) -> TorchEngine:
-        return TorchEngine(self.model, self.tokenizer)
+        return TorchEngine(self.model, self.tokenizer, dial=self.dial)
 
 
 def gaps(model: Any, batch: Any) -> list[float]:

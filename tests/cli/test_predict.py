@@ -37,6 +37,9 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("predict")
     model = powerbert.apply(tiny("bert"), RELATIVE)
     powerbert.save(model, tokenizer_for(), home / "saved")
+    powerbert.save(
+        model, tokenizer_for(), home / "dial", dial={"3x": RetentionConfiguration.relative((0.5, 0.2, 0, 0))}
+    )
     export(*powerbert.load(home / "saved"), home / "graph", "openvino")
     graphs = {"openvino-fp32": home / "graph"}
     powerbert.save(model, tokenizer_for(), home / "both", graphs=graphs, engine="openvino-fp32")
@@ -214,3 +217,18 @@ def test_a_folder_with_a_graph_answers_in_it_unless_another_retention_is_asked_f
     ):
         assert run("evaluate", *asked, *more, "--json", target) == 0
         assert json.loads(target.read_text())["engine"] == engine
+
+
+def test_a_budget_answers_with_its_configuration(home, capsys):
+    target = home / "figures.json"
+    asked = ("--model", home / "dial", "--data", home / "texts.csv", "--text", "review", "--label", "stars")
+    assert run("evaluate", *asked, "--budget", "3x", "--json", target) == 0
+    assert json.loads(target.read_text())["retention"] == "0.5,0.2,0.0,0.0"
+    found = predicted(home, "--text", "review", "--budget", "3x", model="dial")
+    expected = powerbert.pipeline(home / "dial", budget="3x")(texts(40))
+    assert [row["label"] for row in found] == [row["label"] for row in expected]
+    capsys.readouterr()
+    assert run("evaluate", *asked, "--budget", "9x") == 2
+    assert "unknown budget; got '9x'; one of 3x" in capsys.readouterr().err
+    assert run("evaluate", *asked, "--budget", "3x", "--retention", "0.5,0.2,0.1,0.1") == 2
+    assert "one of --budget and --retention" in capsys.readouterr().err

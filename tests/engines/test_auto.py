@@ -48,6 +48,9 @@ class Paced(Engine):
     def load(cls, folder, precision, threads):
         raise NotImplementedError
 
+    def retaining(self, retention):
+        raise NotImplementedError
+
     def answer(self, inputs, retained):
         rows, length = inputs["input_ids"].shape
         self.calls.append((rows, length))

@@ -1,6 +1,7 @@
 """What the report shows beside the verdict: agreement by length, where the time goes, words that survive, costs."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy
 
 from powerbert.acceleration.cost import CostTable
 from powerbert.acceleration.judge import Answers
+from powerbert.modeling.apply import retention_of
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import trace
 from powerbert.report.words import readable
@@ -47,13 +49,15 @@ def examples(
     if task.kind != "classification" or not task.labels:
         return []
     model, tokenizer = load(folder)
+    if retention_of(model) is None:
+        return []
     short = [i for i, text in enumerate(texts) if len("".join(text)) <= LONGEST_SHOWN]
     chosen = sorted(short, key=lambda i: bool(before[i] == after[i]))[:EXAMPLES]
     found = []
     for i in chosen:
         text = texts[i]
         seen = trace(model, tokenizer, *((text,) if isinstance(text, str) else text))
-        words = [{"text": word.text, "last": word.last} for word in readable(seen)]
+        words = [asdict(word) for word in readable(seen)]
         labelled = [{"label": task.labels[int(side[i])], "score": None} for side in (before, after)]
         truth = task.labels[int(labels[i])]
         shown = {"words": words, "encoders": len(seen.retention), "before": labelled[0], "after": labelled[1]}

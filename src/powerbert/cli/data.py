@@ -56,7 +56,7 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
             # A graph carries its own retention; a folder that holds one holds the model as well.
             own = retention is not None and glance(folder).graphs
             name = TorchEngine.name if own and asked.engine is None else asked.engine
-            engine = open_engine(folder, name, asked.precision, threads=threads)
+            engine = open_engine(folder, name, asked.precision, threads=threads).at(asked.budget)
     except UnsupportedModelError as error:
         remedy = "run finetune first, or name another folder"
         raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error

@@ -64,7 +64,7 @@ def demo(asked: DemoFlags) -> None:
     for each in outcome(figures):
         say(each)
     try_it = f'powerbert explain --model {output} "a gripping film with a superb ending"'
-    say(f"\nThe report is {output / REPORT_PAGE}. The faster classifier is in {output}. Try it:\n  {try_it}")
+    say(f"\nThe report is {output / REPORT_PAGE}\nThe faster classifier is in {output}. Try it:\n  {try_it}")
     write_json(asked.json, figures)
 
 

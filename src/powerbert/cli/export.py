@@ -16,7 +16,9 @@ from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 from powerbert.export import write
-from powerbert.modeling.apply import apply
+from powerbert.folders.manifest import glance
+from powerbert.modeling.apply import apply, retention_of
+from powerbert.modeling.dial import dial_in
 from powerbert.modeling.storage import load
 from powerbert.report.tables import comparison_table
 from powerbert.tasks.encoding import texts_of
@@ -39,7 +41,9 @@ def export(asked: ExportFlags, columns: Columns) -> None:
         raise PowerBertError(what, got=got, remedy="leave it out, or give --data too")
     retention = asked_retention(asked.retention, columns.max_length)
     with working("loading the model"):
-        model, tokenizer = load(existing_folder(asked.model))
+        folder = existing_folder(asked.model)
+        model, tokenizer = load(folder)
+    dial = {} if retention is not None else dial_in(folder, glance(folder), retention_of(model))
     if retention is not None:
         apply(model, retention)
     with TorchEngine(model, tokenizer) as engine:
@@ -58,7 +62,7 @@ def export(asked: ExportFlags, columns: Columns) -> None:
             to, precision, why = choose_target(model, tokenizer, asked.precision, known, unseen)
         note(why)
     with working(f"exporting to {to}, {precision}"):
-        write.export(model, tokenizer, asked.output, to, precision, calibration=known)
+        write.export(model, tokenizer, asked.output, to, precision, calibration=known, dial=dial)
     asked = replace(asked, to=to, precision=precision)
     note(f"wrote {asked.output}")
     figures: dict[str, Any] = {"folder": asked.output, "engine": asked.to, "precision": asked.precision}

@@ -169,8 +169,17 @@ class Answering(Flags):
     precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
     threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1] = None
     retention: _Retention = None
+    budget: Annotated[str | None, "Budget of the folder's dial, such as 2x, instead of its own retention.", "NAME"] = (
+        None
+    )
     rows: _Rows = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget is not None and self.retention is not None:
+            got, remedy = f"{self.budget} and {self.retention}", "give one of --budget and --retention"
+            raise PowerBertError("a budget is a retention configuration", got=got, remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

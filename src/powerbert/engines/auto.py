@@ -5,7 +5,6 @@ calibration runs then tell which engine is the fastest, and from which length on
 the full model: scoring and selecting cost a little for every encoder, which a few words do not earn back.
 """
 
-import copy
 import logging
 import math
 import time
@@ -32,10 +31,11 @@ from powerbert.export.graph import trace_graph
 from powerbert.export.write import PRECISIONS, export, needs_scales
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.measure import interleave
-from powerbert.modeling.apply import remove
+from powerbert.modeling.apply import remove, replica
 from powerbert.modeling.limits import Limits, check_classifier, eliminates, limits_of
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import Retained
+from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
 from powerbert.text.tokenise import Text
 
@@ -79,7 +79,7 @@ class AutoEngine(Engine):
         self.choice, self.full = choice, arms.full
         self.eliminated = None if choice.crossover is None else arms.eliminated
         reader = arms.eliminated or arms.full  # with counts it reads N words, whoever answers
-        self.tokenizer, self.labels, self.limits = reader.tokenizer, reader.labels, reader.limits
+        self.tokenizer, self.labels, self.limits, self.dial = reader.tokenizer, reader.labels, reader.limits, {}
         self.problem_type, self.retention, self.encoders = reader.problem_type, reader.retention, reader.encoders
 
     @classmethod
@@ -93,6 +93,10 @@ class AutoEngine(Engine):
         pays = "never pays" if choice.crossover is None else f"pays from {choice.crossover} word-vectors on"
         logger.info("%s: %s is the fastest engine, elimination %s", folder, choice.engine, pays)
         return cls(arms[choice.engine], choice)
+
+    @override
+    def retaining(self, retention: RetentionConfiguration) -> Self:
+        raise PowerBertError("engine auto measures one configuration", remedy="name another engine, or none")
 
     @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
@@ -146,10 +150,8 @@ def open_arms(model: Any, tokenizer: PreTrainedTokenizerBase, threads: int | Non
 
 
 def without_elimination(model: Any) -> Any:
-    """The full model beside the eliminated one, on the same layers: no weight is held twice."""
-    leaves = (module for module in model.modules() if next(module.children(), None) is None)
-    shared = {id(part): part for part in (*leaves, *model.parameters(), *model.buffers())}
-    return remove(copy.deepcopy(model, shared))
+    """The full model beside the eliminated one, on the same layers."""
+    return remove(replica(model))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ around the forward pass of a single text it does next to nothing but tokenise.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ class Classifier:
         function_to_apply: str | None = None,
         batch_size: int | None = None,
         progress: bool = False,
+        budget: str | None = None,
     ) -> Any:
         """Classify a text, a pair {"text", "text_pair"}, a list of them, or a stream of any size.
 
@@ -59,6 +60,7 @@ class Classifier:
         function_to_apply: "softmax", "sigmoid" or "none" instead of what the model is made for.
         batch_size: inputs of a batch at most; the answers do not depend on it.
         progress: show a bar with the time left on standard error.
+        budget: a budget of the model's dial, such as "2x", for this call; by default that of `pipeline`.
         """
         function = function_of(self.engine.problem_type, len(self.engine.labels), function_to_apply)
         for name, value in (("top_k", None if top_k == BEST else top_k), ("batch_size", batch_size)):
@@ -68,7 +70,8 @@ class Classifier:
         given = [inputs] if alone else inputs
         if not isinstance(given, Iterable):
             raise PowerBertError("text 0 is not text", got=inputs, rule=_A_TEXT)
-        answers = self._answers(given, top_k, function, batch_size, progress)
+        at_budget = self if budget is None else replace(self, engine=self.engine.at(budget))
+        answers = at_budget._answers(given, top_k, function, batch_size, progress)
         if alone:
             # transformers answers a lone text in a list, and a lone pair not.
             return list(answers) if isinstance(inputs, str) and top_k == BEST else next(answers)
@@ -101,7 +104,9 @@ class Classifier:
                 logger.warning("text %d has %s%s", first + flags.index(True), what, others)
 
 
-def pipeline(folder: str | Path, engine: str | None = None, precision: str | None = None) -> Classifier:
+def pipeline(
+    folder: str | Path, engine: str | None = None, precision: str | None = None, *, budget: str | None = None
+) -> Classifier:
     """Load a saved or exported classifier: pipeline(folder)("some text") gives [{"label", "score"}].
 
     engine: by default what the folder was made for; torch, with a warning, where that does not run here. "torch"
@@ -109,12 +114,13 @@ def pipeline(folder: str | Path, engine: str | None = None, precision: str | Non
         with its own engine; a saved one it opens in every engine that is installed, with and without
         elimination, and takes the fastest. That takes some seconds per encoder.
     precision: by default the folder's own: fp32 unless it was exported otherwise.
+    budget: of a folder with a dial, one of its configurations, such as "2x"; by default the model's own.
     """
     folder = Path(folder)
     if engine is not None and engine not in (AutoEngine.name, *ENGINES):
         raise PowerBertError("unknown engine", got=engine, rule="one of " + ", ".join((AutoEngine.name, *ENGINES)))
     opened = open_auto(folder, precision) if engine == AutoEngine.name else open_engine(folder, engine, precision)
-    return Classifier(opened, opened.choice if isinstance(opened, AutoEngine) else None)
+    return Classifier(opened.at(budget), opened.choice if isinstance(opened, AutoEngine) else None)
 
 
 def _text(item: object, number: int) -> Text:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from powerbert.folders.manifest import Manifest
+from powerbert.modeling.dial import Dial, at_budget
 from powerbert.modeling.limits import Batch, Limits, check_batch
 from powerbert.modeling.trace import Retained
 from powerbert.retention import RetentionConfiguration
@@ -37,6 +38,16 @@ class Engine(ABC):
     """Of the model's configuration; with the number of labels it says what becomes of the logits."""
     retention: RetentionConfiguration | None
     encoders: int
+    dial: Dial
+    """Other configurations that the same weights serve, by budget; empty if there are none."""
+
+    def at(self, budget: str | None) -> Self:
+        """The engine at a budget of its dial, on the same weights; this one, without a budget."""
+        return self if budget is None else self.retaining(at_budget(self.dial, budget))
+
+    @abstractmethod
+    def retaining(self, retention: RetentionConfiguration) -> Self:
+        """The engine with a configuration of its dial, beside this one."""
 
     def word_vectors(self, lengths: Sequence[int]) -> int:
         """Word-vectors that all encoders together process for inputs of these lengths; PAD never counts."""

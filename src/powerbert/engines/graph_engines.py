@@ -1,5 +1,6 @@
 """The engines that run an exported graph: ONNX Runtime and OpenVINO."""
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ from typing_extensions import override
 
 from powerbert.engines.engine import Answer, Engine
 from powerbert.errors import ModelFolderError, one_line, require
-from powerbert.export.graph import LOGITS
-from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, RUNTIMES, Exported, read_exported
+from powerbert.export.graph import LOGITS, RETENTION
+from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, RUNTIMES, Exported, graph_file, read_exported
 from powerbert.folders.manifest import MANIFEST, Manifest
 from powerbert.folders.safe import read_tokenizer
 from powerbert.modeling.trace import by_input
+from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
 
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
@@ -36,12 +38,21 @@ class GraphEngine(Engine):
     def __init__(self, exported: Exported, tokenizer: Any, graph: Path, threads: int | None) -> None:
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
         self.problem_type, self.retention, self.encoders = exported.problem_type, exported.retention, exported.encoders
-        self.tokenizer = tokenizer
+        self.tokenizer, self.dial, self._home, self._threads = tokenizer, exported.dial, graph.parent, threads
+        self._own, self._turning = exported.retention, Lock()
+        self._depths: dict[int, Any] = {} if self._own is None else {self._own.depth: self}
+        self._open(graph)
+
+    def _open(self, graph: Path) -> None:
+        if not graph.is_file():
+            raise ModelFolderError(f"{graph} is missing", remedy=EXPORT_AGAIN)
         with one_line(f"{graph} cannot be loaded", EXPORT_AGAIN):
-            inputs = self.open(graph, threads)
-        if inputs != set(self.limits.inputs):
-            what = f"the graph in {graph.parent} reads other inputs than {MANIFEST} says"
-            raise ModelFolderError(what, got=sorted(inputs), rule=str(sorted(self.limits.inputs)), remedy=EXPORT_AGAIN)
+            inputs = self.open(graph, self._threads)
+        self._takes_retention = bool(self.dial) and RETENTION in inputs
+        expected = {*self.limits.inputs, *([RETENTION] if self._takes_retention else [])}
+        if inputs != expected:
+            what = f"{graph} reads other inputs than {MANIFEST} says"
+            raise ModelFolderError(what, got=sorted(inputs), rule=str(sorted(expected)), remedy=EXPORT_AGAIN)
 
     @abstractmethod
     def open(self, graph: Path, threads: int | None) -> set[str]:
@@ -72,16 +83,29 @@ class GraphEngine(Engine):
                 remedy = f"{EXPORT_AGAIN} in {precision}"
                 raise ModelFolderError(what, got=exported.precision, rule=rule, remedy=remedy)
             exported = exported._replace(precision=precision)
-        graph = folder / GRAPHS[cls.name]
-        if not graph.is_file():
-            raise ModelFolderError(f"{graph} is missing", remedy=EXPORT_AGAIN)
-        return cls(exported, read_tokenizer(folder), graph, threads)
+        return cls(exported, read_tokenizer(folder), folder / GRAPHS[cls.name], threads)
+
+    @override
+    def retaining(self, retention: RetentionConfiguration) -> Self:
+        """The same graph with the configuration as its input; another one, opened once, for another depth."""
+        with self._turning:
+            if retention.depth not in self._depths:
+                other = copy.copy(self)
+                other._open(self._home / graph_file(self.name, retention.depth, self._own))
+                self._depths[retention.depth] = other
+            beside = copy.copy(self._depths[retention.depth])
+        beside.retention = retention
+        return beside
 
     @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
+        full = self.retention is None or self.retention.is_full
+        if self._takes_retention and self.retention is not None:
+            inputs = inputs | {RETENTION: np.array(self.retention.values)}
         outputs = self.outputs(inputs, retained)
         logits = np.asarray(outputs.pop(LOGITS), dtype=np.float32)
-        places = [(rows, (rows >= 0).sum(axis=1)) for rows in outputs.values()]  # -1 after those of an input
+        # -1 after those of an input; a graph of several configurations tells also of one that eliminates nothing
+        places = [] if full else [(rows, (rows >= 0).sum(axis=1)) for rows in outputs.values()]
         return Answer(logits, by_input(places, len(logits)) if retained else None)
 
 

@@ -1,19 +1,23 @@
 """The torch engine: the model itself, on packed weights."""
 
+import copy
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
+from typing_extensions import override
 
 from powerbert.engines.engine import Answer, Engine
-from powerbert.folders.manifest import Manifest
-from powerbert.modeling.apply import base_of, encoders_of, retention_of, unpad
+from powerbert.folders.manifest import Manifest, read_manifest
+from powerbert.modeling.apply import base_of, encoders_of, replica, retention_of, unpad, with_retention
+from powerbert.modeling.dial import Dial, dial_in
 from powerbert.modeling.limits import CHOICE, SEQUENCE, check_classifier, eliminates, limits_of
 from powerbert.modeling.packing import pack
 from powerbert.modeling.storage import load
 from powerbert.modeling.trace import by_input
+from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
 
 
@@ -29,7 +33,13 @@ class TorchEngine(Engine):
     precision = "fp32"
 
     def __init__(
-        self, model: Any, tokenizer: PreTrainedTokenizerBase, *, unpadded: bool = True, packed: bool = True
+        self,
+        model: Any,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        unpadded: bool = True,
+        packed: bool = True,
+        dial: Dial | None = None,
     ) -> None:
         check_classifier(model, SEQUENCE, CHOICE)
         # Mode, packed layers and elimination are attributes of the modules; weights stay where they are.
@@ -41,6 +51,8 @@ class TorchEngine(Engine):
         self.model, self.tokenizer = unpad(model.eval(), unpadded), tokenizer
         if packed:
             pack(model)
+        self.dial: Dial = dial or {}
+        self._beside: dict[RetentionConfiguration, Self] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -53,10 +65,20 @@ class TorchEngine(Engine):
     @classmethod
     def load(cls, folder: Path, precision: str | None, threads: int | None, manifest: Manifest | None = None) -> Self:
         """Load what `powerbert.save` wrote, or a plain transformers folder."""
+        manifest = read_manifest(folder) if manifest is None else manifest
         model, tokenizer = load(folder, manifest=manifest)
         if threads is not None:
             torch.set_num_threads(threads)
-        return cls(model, tokenizer)
+        return cls(model, tokenizer, dial=dial_in(folder, manifest, retention_of(model)))
+
+    @override
+    def retaining(self, retention: RetentionConfiguration) -> Self:
+        """A replica of the model on the same layers: threads may answer at several budgets at once."""
+        if retention not in self._beside:
+            beside = copy.copy(self)
+            beside.model, beside.retention = with_retention(replica(self.model), retention), retention
+            self._beside.setdefault(retention, beside)  # of two threads one wins, and the other's goes
+        return self._beside[retention]
 
     @torch.inference_mode()
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:

@@ -7,7 +7,7 @@ where padding stands. It agrees with eager torch at every length, also at those 
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,10 +16,12 @@ from torch import Tensor, nn
 
 from powerbert.errors import ExportError, UnsupportedModelError, one_line, require
 from powerbert.folders.safe import silenced
-from powerbert.modeling.apply import base_of, elimination_of
+from powerbert.modeling.apply import base_of, elimination_of, replica, with_retention
+from powerbert.modeling.dial import covering
 from powerbert.modeling.limits import Limits, eliminates
+from powerbert.retention import RetentionConfiguration
 
-LOGITS, _RETAINED = "logits", "retained_{}"
+LOGITS, _RETAINED, RETENTION = "logits", "retained_{}", "retention"
 """Outputs: (batch, labels), and for encoder j (batch, width) positions, -1 behind those of an input."""
 
 
@@ -31,11 +33,15 @@ class Graph(nn.Module):
         self.model = model
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        retention: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Inputs are (batch, length) each; `outputs_of` names the outputs."""
+        """Inputs are (batch, length) each, and `retention` is (encoders,); `outputs_of` names the outputs."""
         given = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        with _recording(self.model) as recorded:
+        with _recording(self.model, retention) as recorded:
             logits = self.model(input_ids=input_ids, attention_mask=attention_mask, **given).logits
         retained = []
         for places, lengths in recorded:
@@ -44,21 +50,29 @@ class Graph(nn.Module):
         return logits, *retained
 
 
-def trace_graph(model: Any, limits: Limits) -> Any:
-    """Trace a classifier to a torch.onnx.ONNXProgram."""
+def trace_graph(model: Any, limits: Limits, served: Sequence[RetentionConfiguration] = ()) -> Any:
+    """Trace a classifier to a torch.onnx.ONNXProgram.
+
+    served: configurations that run equally many encoders, instead of the model's own. If there are several, the graph
+        takes the one to run as one more input, `RETENTION`: (encoders,) ten-thousandths.
+    """
     require("onnxscript", "onnx")
     model.eval()
+    if served:
+        model = with_retention(replica(model), covering(served) if len(served) > 1 else served[0])
     length = min(limits.longest, 7)
     if length < 2:
         raise UnsupportedModelError("a graph needs inputs of two words at least", got=limits.longest)
     # Batch and length of the example must differ, or the exporter takes them for one number.
     example = {name: torch.ones(length + 1, length, dtype=torch.long) for name in limits.inputs}
-    free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    free: dict[str, Any] = dict.fromkeys(example, dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC))
+    more = {RETENTION: torch.tensor(served[0].values)} if len(served) > 1 else {}
+    free |= dict.fromkeys(more)
     traced = one_line("the model cannot be traced", "export a model of a supported family", ExportError)
     with silenced(), traced, torch.no_grad(), _quiet():
         model(**example)  # what Rand-WS computes once and remembers must not be remembered from a trace
-        program = torch.export.export(Graph(model), (), kwargs=example, dynamic_shapes=dict.fromkeys(example, free))
-        names: Any = {"input_names": list(example), "output_names": outputs_of(model)}
+        program = torch.export.export(Graph(model), (), kwargs=example | more, dynamic_shapes=free)
+        names: Any = {"input_names": list(free), "output_names": outputs_of(model)}
         onnx: Any = torch.onnx.export(program, **names, dynamo=True, verbose=False)
     _forget_sources(onnx.model)
     return onnx
@@ -72,13 +86,13 @@ def outputs_of(model: Any) -> list[str]:
 
 
 @contextmanager
-def _recording(model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
+def _recording(model: Any, retention: Tensor | None) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """Collect the retained positions while the model runs; the head would not hand them on."""
     recorded: list[tuple[Tensor, Tensor]] = []
     handles: list[Any] = []
 
     def ask(_: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, {**kwargs, "output_retained": True}
+        return args, {**kwargs, "output_retained": True, "retention": retention}
 
     def collect(_: Any, __: Any, output: Any) -> None:
         recorded.extend(output.retained)

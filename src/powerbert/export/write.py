@@ -5,23 +5,26 @@ Its entry `export` names the engine that runs it.
 """
 
 import copy
+import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelError, one_line, require
-from powerbert.export.graph import trace_graph
+from powerbert.export.graph import RETENTION, trace_graph
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.folders.atomic import write_folder
 from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
 from powerbert.folders.safe import read_config, silenced
 from powerbert.machine.verdicts import prepare_openvino
-from powerbert.modeling.apply import elimination_of
+from powerbert.modeling.apply import elimination_of, retention_of
+from powerbert.modeling.dial import Dial, by_depth, dial_in, dial_to_json
 from powerbert.modeling.limits import Limits, check_batch, check_classifier, limits_of
 from powerbert.modeling.storage import elimination_in, elimination_to_json
 from powerbert.retention import RetentionConfiguration
@@ -32,6 +35,8 @@ GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}  # the file that each e
 RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino"}  # the package that runs it
 PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
 EXPORT_AGAIN = "export the model again"
+
+Served = Sequence[RetentionConfiguration]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +50,7 @@ def export(
     *,
     calibration: Sequence[Text] = (),
     program: Any = None,
+    dial: Dial | None = None,
 ) -> None:
     """Write a folder that an engine runs: graph, tokenizer and retention, all of it or nothing.
 
@@ -54,7 +60,10 @@ def export(
     precision: "fp32", "int8" or, for OpenVINO, "bf16".
     calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
         from them. Some hundreds are plenty. ONNX Runtime needs none: each word-vector has its own scale.
-    program: what `trace_graph` gave for this very model, if it is exported more than once.
+    program: what `trace_graph` gave for this very model, if it is exported more than once; with a dial that of each
+        depth in `by_depth`.
+    dial: other configurations, by budget, that the folder serves. Those that run equally many encoders share a
+        graph, which takes the configuration as an input.
     """
     check_engine(to, precision)
     check_exportable(folder)
@@ -64,26 +73,54 @@ def export(
         raise PowerBertError("int8 in OpenVINO needs calibration texts", remedy=remedy)
     _check_source(model, to)
     limits = limits_of(model, tokenizer)
-    # One by one: PAD would widen the scales (docs/results/notes/inference.md).
-    own = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
-    rows = tokenise(own, calibration, limits.longest, limits.inputs).rows
-    batches = [check_batch(collate([row], None), limits) for row in rows]
+    batches = _batches(tokenizer, calibration, limits)
     labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
+    write_one = {"onnx": _write_onnx, "openvino": _write_openvino}[to]
     about = {"engine": to, "precision": precision, "labels": labels, **limits._asdict()}
 
     def write(staging: Path) -> None:
         with silenced(), one_line(f"the model cannot be exported to {folder}", "check the disk and retry"):
             model.config.save_pretrained(staging)
             tokenizer.save_pretrained(staging)
-            traced = trace_graph(model, limits) if program is None else program
-            if to == "onnx":
-                _write_onnx(traced, staging / GRAPHS[to], precision)
-            else:
-                _write_openvino(traced, staging / GRAPHS[to], precision, batches)
-        write_manifest(staging, elimination_to_json(elimination_of(model)), export=about)
+            for file, traced, served in _traced(model, limits, to, dial or {}, program):
+                write_one(traced, staging / file, precision, _in_turn(batches, served))
+        elimination = elimination_to_json(elimination_of(model))
+        write_manifest(staging, elimination, export=about, dial=dial_to_json(dial or {}))
 
     write_folder(folder, write, check_exportable)
     logger.info("%s: exported to %s, %s", folder, to, precision)
+
+
+def _traced(model: Any, limits: Limits, to: str, dial: Dial, program: Any) -> Iterator[tuple[str, Any, Served]]:
+    """Every graph of a folder: its file, its program, and the configurations of a dial that it serves."""
+    own = retention_of(model)
+    groups = by_depth(own, dial)
+    if not groups:
+        yield GRAPHS[to], program or trace_graph(model, limits), ()
+    for depth, served in groups.items():
+        traced = trace_graph(model, limits, served) if program is None else program[depth]
+        yield graph_file(to, depth, own), traced, served
+
+
+def graph_file(engine: str, depth: int, own: RetentionConfiguration | None) -> str:
+    """The file of the graph that runs so many encoders; the plain name is that of the model's own configuration."""
+    plain = GRAPHS[engine]
+    return plain if own is None or depth == own.depth else plain.replace(".", f"-{depth}.")
+
+
+def _batches(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], limits: Limits) -> list[dict[str, Integers]]:
+    """Inputs for calibration, one by one: PAD would widen the scales (docs/results/notes/inference.md)."""
+    own = copy.deepcopy(tokenizer)  # it remembers how it cut, and would be saved that way
+    rows = tokenise(own, texts, limits.longest, limits.inputs).rows
+    return [check_batch(collate([row], None), limits) for row in rows]
+
+
+def _in_turn(batches: list[dict[str, Integers]], served: Served) -> list[dict[str, Integers]]:
+    """Batches of a graph that takes its configuration as an input, with each of them in turn."""
+    if len(served) < 2:
+        return batches
+    turns = itertools.cycle(np.array(each.values) for each in served)
+    return [{**batch, RETENTION: values} for batch, values in zip(batches, turns, strict=False)]
 
 
 def _check_source(model: Any, to: str) -> None:
@@ -115,7 +152,7 @@ def check_engine(to: str, precision: str) -> None:
         raise PowerBertError(f"unknown precision of {to}", got=precision, rule="one of " + ", ".join(PRECISIONS[to]))
 
 
-def _write_onnx(program: Any, target: Path, precision: str) -> None:
+def _write_onnx(program: Any, target: Path, precision: str, batches: Sequence[dict[str, Integers]] = ()) -> None:
     if precision == "fp32":
         program.save(str(target))
         return
@@ -125,7 +162,7 @@ def _write_onnx(program: Any, target: Path, precision: str) -> None:
         quantise_onnx(plain, target)
 
 
-def _write_openvino(program: Any, target: Path, precision: str, batches: list[dict[str, Integers]]) -> None:
+def _write_openvino(program: Any, target: Path, precision: str, batches: Sequence[dict[str, Integers]]) -> None:
     """By way of ONNX: OpenVINO's own reading of a torch graph cannot follow numbers computed inside it."""
     openvino = require("openvino", "openvino")
     prepare_openvino()  # quantising runs the graph
@@ -133,7 +170,7 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: list[di
         _write_onnx(program, Path(temporary) / GRAPHS["onnx"], "fp32")
         graph = openvino.Core().read_model(str(Path(temporary) / GRAPHS["onnx"]))  # convert_model reports to Intel
         if precision == "int8":
-            graph = quantise_openvino(graph, batches)
+            graph = quantise_openvino(graph, [*batches])
         openvino.save_model(graph, str(target), compress_to_fp16=False)
 
 
@@ -147,6 +184,7 @@ class Exported(NamedTuple):
     problem_type: str | None
     retention: RetentionConfiguration | None
     encoders: int
+    dial: Dial
 
 
 def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | None:
@@ -175,7 +213,8 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
             if 1 <= longest <= 1_000_000 and 1 <= vocabulary <= 10_000_000 and 0 <= types <= 100_000:
                 problem_type, encoders = _configured(folder)
                 encoders = encoders if retention is None else len(retention)
-                return Exported(engine, precision, limits, dict(enumerate(labels)), problem_type, retention, encoders)
+                named, dial = dict(enumerate(labels)), dial_in(folder, manifest, retention)
+                return Exported(engine, precision, limits, named, problem_type, retention, encoders, dial)
     raise ModelFolderError(f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN)
 
 

@@ -39,6 +39,7 @@ class Manifest(NamedTuple):
     extra: tuple[str, ...] = ()  # other files that were written with the model
     graphs: dict[str, str] = {}  # sub-folders with an exported graph of the model: the sha256 of each one's manifest
     engine: str | None = None  # which of them the folder was made for; None: torch
+    dial: Any = []
 
 
 def write_manifest(
@@ -49,12 +50,13 @@ def write_manifest(
     extra: Iterable[str] = (),
     graphs: Iterable[str] = (),
     engine: str | None = None,
+    dial: Any = None,
 ) -> None:
     """Write powerbert.json beside the files and the graphs of a model: what it carries, and their sha256."""
     digests = {path.name: digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
     data = {"format": FORMAT, "elimination": elimination, "sha256": digests}
     held = {name: digest(folder / name / MANIFEST) for name in graphs}
-    more = {"export": export, "extra": [*extra], "graphs": held, "engine": engine}
+    more = {"export": export, "extra": [*extra], "graphs": held, "engine": engine, "dial": dial}
     data |= {name: value for name, value in more.items() if value}
     (folder / MANIFEST).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
@@ -187,5 +189,5 @@ def glance(folder: Path) -> Manifest:
             graphs, engine = data.get("graphs", {}), data.get("engine")
             if isinstance(graphs, dict) and not (graphs and export is not None):  # a graph holds no others
                 check_graphs(str(path), graphs, engine)
-                return Manifest(elimination, export, digests, extra, graphs, engine)
+                return Manifest(elimination, export, digests, extra, graphs, engine, data.get("dial", []))
     raise ModelFolderError(f"{path} is incomplete", got=sorted(data), remedy=SAVE_AGAIN)

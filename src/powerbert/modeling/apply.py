@@ -3,6 +3,7 @@
 Paper: Our Objective and Approach
 """
 
+import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -56,6 +57,14 @@ def with_retention(model: _Model, retention: RetentionConfiguration) -> _Model:
     """Go on with another configuration and the same strategy, inside a model with elimination."""
     retention.check_encoders(encoders_of(model))
     return attach(model, replace(attached(model), retention=retention))
+
+
+def replica(model: _Model) -> _Model:
+    """The same model beside itself, on the same layers: no weight is held twice, and each has its own elimination."""
+    parts: Any = model
+    leaves = (module for module in parts.modules() if next(module.children(), None) is None)
+    shared = {id(part): part for part in (*leaves, *parts.parameters(), *parts.buffers())}
+    return copy.deepcopy(model, shared)
 
 
 def remove(model: _Model) -> _Model:

@@ -50,19 +50,22 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the base model with the elimination attached to it; bound in place of its own forward.
 
     With `output_retained=True` the output also has `retained`: for each encoder, the positions (batch,
-    width) in the caller's layout and how many of them each input retains (batch,).
+    width) in the caller's layout and how many of them each input retains (batch,). `retention` is for graphs that
+    take the configuration as an input: `values` of `ops.stages`.
     """
     elimination: Elimination | None = getattr(self, ATTRIBUTE, None)
     if elimination is None:
         return _own_forward(self, *args, **kwargs)
-    wants_retained = bool(kwargs.pop("output_retained", False))
+    wants_retained, values = bool(kwargs.pop("output_retained", False)), kwargs.pop("retention", None)
     given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
     if _is_full(elimination, given):
         output: Any = _own_forward(self, *args, **kwargs)
         return _with_every_word(output, elimination, given) if wants_retained else output
     _refuse_unsupported(self, given, len(args))
     wants_states = _option(self, given, "output_hidden_states")
-    arranged, hidden, record = run(self, elimination, given, states=wants_states, retained=wants_retained)
+    arranged, hidden, record = run(
+        self, elimination, given, states=wants_states, retained=wants_retained, values=values
+    )
     hidden, pooled = elimination.family.finish(self, hidden)
     last = hidden if elimination.cls_only else arranged.give_back(hidden)
     output = BaseModelOutputWithPooling(last_hidden_state=cast(Any, last), pooler_output=cast(Any, pooled))
@@ -105,9 +108,15 @@ def _with_every_word(output: Any, elimination: Elimination, given: dict[str, Any
 
 
 def run(
-    base: Any, elimination: Elimination, given: dict[str, Any], *, states: bool = False, retained: bool = False
+    base: Any,
+    elimination: Elimination,
+    given: dict[str, Any],
+    *,
+    states: bool = False,
+    retained: bool = False,
+    values: Tensor | None = None,
 ) -> tuple[Arranged, Tensor, Recorder | None]:
-    """Arrange, embed and encode one batch; the record is of `states` and `retained`.
+    """Arrange, embed and encode one batch; the record is of `states` and `retained`, `values` as in `ops.stages`.
 
     What comes out of the encoders is (batch, width, hidden), or (batch, 1, hidden) if the head reads nothing but CLS.
     """
@@ -120,7 +129,7 @@ def run(
         cells = sys.maxsize if elimination.static else CELLS // base.config.num_attention_heads
         packed = Packed.of(words, retention, cells)
         return arranged, encode(elimination, base, None, packed, None).cls(), None
-    words.stages.extend(ops.stages(retention, words.lengths, hidden.shape[1]))
+    words.stages.extend(ops.stages(retention, words.lengths, hidden.shape[1], values))
     cls_only = elimination.cls_only and not states
     if cls_only and type(elimination.retain) is not PapersOrder:
         one = torch.ones_like(words.lengths)

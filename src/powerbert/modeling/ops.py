@@ -42,9 +42,13 @@ def extent(lengths: Tensor, length: int, trim: bool) -> tuple[int, bool]:
     return width, shortest < width
 
 
-def stages(retention: RetentionConfiguration, lengths: Tensor, width: int) -> list[Stage]:
-    """What every encoder does to inputs of real lengths (batch,) in a batch `width` wide."""
-    retained = counts(retention, lengths)
+def stages(retention: RetentionConfiguration, lengths: Tensor, width: int, values: Tensor | None = None) -> list[Stage]:
+    """What every encoder does to inputs of real lengths (batch,) in a batch `width` wide.
+
+    values: (encoders,) ten-thousandths that an exported graph takes as an input; `retention` then says only where
+        some configuration that it may be eliminates.
+    """
+    retained = counts(retention, lengths) if values is None else _shares(values[: len(retention), None], lengths)
     if torch.compiler.is_exporting():
         return computed(retention, retained, width)
     return bounded(retention, retained, width) if is_traced() else exact(retained, lengths)
@@ -53,8 +57,11 @@ def stages(retention: RetentionConfiguration, lengths: Tensor, width: int) -> li
 def counts(retention: RetentionConfiguration, lengths: Tensor) -> Tensor:
     """What inputs of real lengths (batch,) retain: (encoders, batch)."""
     values = torch.tensor(retention.values, device=lengths.device)[:, None]
-    if not retention.is_relative:
-        return torch.minimum(values, lengths)
+    return _shares(values, lengths) if retention.is_relative else torch.minimum(values, lengths)
+
+
+def _shares(values: Tensor, lengths: Tensor) -> Tensor:
+    """Ten-thousandths (encoders, 1) of real lengths (batch,), rounded up: (encoders, batch)."""
     # ceil(length * value / SCALE) in two steps of 100, because OpenVINO divides whole numbers in fp32:
     # wrong from 2**24 on.
     hundredths = (lengths * (values % 100) + 99) // 100

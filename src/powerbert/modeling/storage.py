@@ -28,7 +28,8 @@ from powerbert.folders.manifest import (
     write_manifest,
 )
 from powerbert.folders.safe import read_model, read_tokenizer, silenced
-from powerbert.modeling.apply import apply, elimination_of
+from powerbert.modeling.apply import apply, elimination_of, retention_of
+from powerbert.modeling.dial import Dial, check_dial, dial_to_json
 from powerbert.modeling.families import FAMILIES
 from powerbert.modeling.limits import trained_length
 from powerbert.modeling.retain import Elimination
@@ -45,12 +46,14 @@ def save(
     extra: Mapping[str, bytes] | None = None,
     graphs: Mapping[str, str | Path] | None = None,
     engine: str | None = None,
+    dial: Dial | None = None,
 ) -> None:
     """Write model, tokenizer and retention configuration to `folder`, all of it or nothing.
 
     extra: other files by name, such as a model card; loading does not look at them.
     graphs: exported folders of this very model, by the name of the sub-folder to which each is copied.
     engine: the one of them that `pipeline` and `open_engine` open by default; None is torch.
+    dial: other retention configurations, by budget, that these weights serve: `pipeline(folder, budget="2x")`.
     """
     adapted = getattr(model, "_hf_peft_config_loaded", False)  # save_pretrained would write the adapter alone
     if adapted or not isinstance(model, PreTrainedModel):
@@ -60,8 +63,10 @@ def save(
     elimination = elimination_to_json(elimination_of(model))
     sources = {name: Path(path) for name, path in (graphs or {}).items()}
     check_graphs(str(folder), sources, engine)
+    check_dial(dial or {}, retention_of(model))
+    budgets = dial_to_json(dial or {})
     for source in sources.values():
-        _check_graph(source, elimination)
+        _check_graph(source, elimination, budgets)
 
     def write(staging: Path) -> None:
         with silenced(), one_line(f"the model cannot be written to {folder}", "check the disk and try again"):
@@ -71,7 +76,7 @@ def save(
                 (staging / name).mkdir()
                 for own in own_files(source):
                     shutil.copyfile(source / own, staging / name / own)
-        write_manifest(staging, elimination, extra=extra or (), graphs=sources, engine=engine)
+        write_manifest(staging, elimination, extra=extra or (), graphs=sources, engine=engine, dial=budgets)
         for name, content in (extra or {}).items():
             with (staging / name).open("xb") as file:  # never over a file of the model's
                 file.write(content)
@@ -79,14 +84,15 @@ def save(
     write_folder(folder, write, check_replaceable)
 
 
-def _check_graph(source: Path, elimination: dict[str, Any] | None) -> None:
-    """Refuse what is no whole export, or one of a model with another elimination."""
+def _check_graph(source: Path, elimination: dict[str, Any] | None, budgets: list[dict[str, Any]]) -> None:
+    """Refuse what is no whole export, or one of a model with another elimination or dial."""
     manifest = read_manifest(source)
     if manifest.export is None:
         raise ModelFolderError(f"{source} is not an exported model", rule="a graph is what export wrote")
-    if manifest.elimination != elimination:
-        rule, remedy = "all graphs of a folder are of one model", "export this model"
-        raise ModelFolderError(f"{source} has another elimination than the model", rule=rule, remedy=remedy)
+    for what, found, own in (("elimination", manifest.elimination, elimination), ("dial", manifest.dial, budgets)):
+        if found != own:
+            rule, remedy = "all graphs of a folder are of one model", f"export this model with this {what}"
+            raise ModelFolderError(f"{source} has another {what} than the model", rule=rule, remedy=remedy)
 
 
 def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
