@@ -63,7 +63,7 @@ def response(root: Path, shared: Path, seed: int) -> dict[tuple[str, float], lis
 
 
 @pytest.fixture(
-    scope="module", params=[0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))], ids="seed {}".format
+    scope="module", params=[pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 2)], ids="seed {}".format
 )
 def found(request, tmp_path_factory, shared):
     return response(tmp_path_factory.mktemp("lambda"), shared, request.param)

@@ -8,9 +8,9 @@ import pytest
 
 from powerbert.errors import PowerBertError
 from powerbert.tasks.registry import find_task
-from powerbert.training.options import RULES, AnytimeOptions, Options, RetrainOptions, SearchOptions
+from powerbert.training.options import RULES, AccelerateOptions, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-KINDS = (Options, SearchOptions, RetrainOptions, AnytimeOptions)
+KINDS = (Options, SearchOptions, RetrainOptions, AnytimeOptions, AccelerateOptions)
 BAD = [
     *[("epochs", value) for value in (0, -1, float("nan"), float("inf"))],
     *[("learning_rate", value) for value in (0.0, -1e-5, float("nan"), float("inf"))],
@@ -28,6 +28,7 @@ BAD = [
     *[("distillation", value) for value in (-0.1, 1.1, float("nan"))],
     *[("temperature", value) for value in (0.0, float("inf"), float("nan"))],
     *[("hidden_weight", value) for value in (-1, float("nan"))],
+    *[(name, value) for name in ("ladder_epochs", "final_epochs") for value in (0, -1, float("nan"))],
     *[("budget", value) for value in (0, 1, float("nan"))],
     *[("smallest", value) for value in (0, 1, float("nan"))],
 ]

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from models import batch_of, tiny
-from runs import small_data
+from runs import pretrained, small_data
 from texts import tokenizer_for
 
+import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.registry import find_task
 from powerbert.text.batches import Collator
-from powerbert.training import RetrainOptions
+from powerbert.training import Options, RetrainOptions, SearchOptions, finetune, search
 from powerbert.training.teacher import Distillation, answer_distance, teacher_of, with_answers, without_labels
 
 CLASSES, NUMBER, CHOICES = (find_task(name) for name in ("SST-2", "STS-B", "RACE"))
@@ -103,6 +104,19 @@ def test_records_in_a_circle_or_of_a_folder_that_is_gone_are_refused(tmp_path):
     for folder in (tmp_path / "a", wrote(tmp_path / "c", "search", tmp_path / "gone")):
         with pytest.raises(PowerBertError, match=r"is not there.*--teacher"):
             teacher_of(folder, eliminates=True)
+
+
+def test_a_model_that_has_changed_since_is_refused(tmp_path):
+    """Else a re-training would silently learn from another model than the search began with."""
+    data, fast = small_data(), {"epochs": 1, "batch_size": 16}
+    one = finetune(pretrained(tmp_path / "encoder"), data, tmp_path / "one", Options(**fast)).folder
+    two = search(one, data, tmp_path / "two", SearchOptions(bins=4, **fast)).folder
+    assert teacher_of(two, eliminates=True) == one
+    model, tokenizer = powerbert.load(one)
+    model.classifier.bias.data += 1
+    powerbert.save(model, tokenizer, one)
+    with pytest.raises(PowerBertError, match=r"has changed since.*--teacher"):
+        teacher_of(two, eliminates=True)
 
 
 def test_it_is_told_about_how_long_the_teacher_takes(caplog):

@@ -44,7 +44,7 @@ def teacher_of(model: Folder, *, eliminates: bool) -> Path:
         if before in seen or not before.is_dir():
             what = "the fine-tuned model that this one came from is not there"
             raise PowerBertError(what, got=str(before), rule=f"{folder / RUN} names it", remedy=remedy)
-        if settings.get("model_digest") not in (None, folder_digest(before)):
+        if (recorded := settings.get("model_digest")) is not None and recorded != folder_digest(before):
             what, rule = f"{before} has changed since {folder} was made from it", "its answers would be others"
             raise PowerBertError(what, rule=rule, remedy=remedy)
         seen.add(before)
