@@ -12,6 +12,7 @@ from torch import Tensor
 
 from powerbert.modeling.apply import with_retention
 from powerbert.retention import RetentionConfiguration
+from powerbert.training.shapes import work
 
 
 class Ladder:
@@ -30,3 +31,7 @@ class Ladder:
             words = int(inputs["input_ids"].sum())
             number = int(numpy.random.default_rng([self.seed, step, words]).integers(len(self.rungs)))
         with_retention(model, self.rungs[number])
+
+    def dial(self) -> dict[str, RetentionConfiguration]:
+        """The rungs by how many times less work they are: "2x" processes half of the word-vectors."""
+        return {f"{1 / work(rung.fractions):.3g}x": rung for rung in self.rungs if rung.is_relative}

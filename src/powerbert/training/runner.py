@@ -27,6 +27,7 @@ from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import choose_threads, machine, versions
 from powerbert.machine.verdicts import training_precision
 from powerbert.modeling.apply import retention_of
+from powerbert.modeling.dial import Dial
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.retention import RetentionConfiguration
@@ -108,14 +109,15 @@ class StepRun(Generic[Chosen]):
         logits = found[0] if isinstance(found, tuple) else found
         return {"metric": metric(task.metric)(answers(logits, task), prediction.label_ids)}
 
-    def finish(self, files: Mapping[str, bytes] | None = None) -> StepResult:
-        """Evaluate on dev, write the output folder whole with the given files, and clear up."""
+    def finish(self, files: Mapping[str, bytes] | None = None, dial: Dial | None = None) -> StepResult:
+        """Evaluate on dev, write the output folder whole with the given files and dial, and clear up."""
         evaluation = evaluate(self.model, self.encoded.splits["dev"], self.encoded.task, self.tokenizer)
         speed, skipped = (self.trainer.pace.tokens_per_second(), False) if self.trainer else (0.0, True)
         result = StepResult(self.output, evaluation, retention_of(self.model), self.seconds, speed, skipped)
         state = processes()
         if state.is_main_process:
-            save(self.model, self.tokenizer, self.output, extra=self._files(result) | dict(files or {}))
+            extra = self._files(result) | dict(files or {})
+            save(self.model, self.tokenizer, self.output, extra=extra, dial=dial)
             shutil.rmtree(self.work, ignore_errors=True)
         state.wait_for_everyone()
         return result

@@ -88,7 +88,7 @@ def retrain(
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
 
     retention: by default what the model carries, as a searched one does. ladder: configurations of which
-    each batch draws one, so that the weights serve all of them; the model then carries `retention`.
+    each batch draws one, so that the weights serve all of them: the folder has a dial, and carries `retention`.
     teacher: by default the fine-tuned model from which the searches and re-trainings began.
     """
     options = options or RetrainOptions()
@@ -115,9 +115,11 @@ def retrain(
             half = run.options.precision == "bf16"
             rows = with_answers(rows, load(more["teacher"])[0], tokenizer, vectors=vectors, half=half)
             objective = Distillation(network, data.task, options)
-        if ladder:  # the weights of the last step: those that did best on one rung need not serve the others
-            run.train(rows, best=False, objective=objective, before=Ladder(ladder, options.seed).draw)
-            with_retention(network, retention)
-        else:
+        if not ladder:
             run.train(rows, objective=objective)
-        return run.finish()
+            return run.finish()
+        # The weights of the last step: those that did best on one rung need not serve the others.
+        rungs = Ladder(ladder, options.seed)
+        run.train(rows, best=False, objective=objective, before=rungs.draw)
+        with_retention(network, retention)
+        return run.finish(dial=rungs.dial())
