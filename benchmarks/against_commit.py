@@ -60,7 +60,7 @@ class Bench:
         fractions = [count / 128 for count in PAPER]
         powerbert.apply(eliminated, powerbert.RetentionConfiguration.relative(fractions))
         self.models = {"full": full, "eliminated": eliminated}
-        words = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1}, unk_token="[UNK]"))
+        words = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "word": 2}, unk_token="[UNK]"))
         self.tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=words, model_max_length=512, pad_token="[PAD]", unk_token="[UNK]"
         )

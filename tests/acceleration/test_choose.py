@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from powerbert.acceleration.choose import RUNGS, Tried, budget_for, cheapest, rung
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
-from powerbert.retention import RetentionConfiguration
 from powerbert.training.shapes import work
 
 ROWS = 1000
@@ -57,6 +56,6 @@ def test_the_largest_budget_within_a_time_is_found():
 
 def test_figures_say_which_one_was_chosen():
     one = tried([0.5])[0]
-    assert one.to_json(one.retention)["chosen"]
-    assert not one.to_json(RetentionConfiguration.full(4))["chosen"]
-    assert one.to_json(None)["loss"] == pytest.approx(0.5)
+    assert one.to_json(chosen=True)["chosen"]
+    assert not one.to_json(chosen=False)["chosen"]
+    assert one.to_json(chosen=False)["loss"] == pytest.approx(0.5)

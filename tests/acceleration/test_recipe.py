@@ -7,13 +7,14 @@ import random
 
 import numpy
 import pytest
+import torch
 from datasets import Dataset
 from models import tiny
 from runs import BAD, FILLER, GOOD
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.acceleration import cost, engine
+from powerbert.acceleration import cost, engine, recipe
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
 from powerbert.acceleration.parts import divide, parts_of_texts
@@ -23,6 +24,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training.options import AccelerateOptions
+from powerbert.training.steps import retrain
 
 FAST = AccelerateOptions(epochs=2, ladder_epochs=1, final_epochs=1, batch_size=16, accumulation=1, learning_rate=3e-3)
 
@@ -96,6 +98,35 @@ def test_the_same_call_again_finds_it_complete_and_another_goal_is_refused(fast)
     assert again == json.loads(json.dumps(figures))
     with pytest.raises(PowerBertError, match="another acceleration"):
         run_acceleration(home / "encoder", labelled(), Goal("max-loss", 1.0), home / "fast", FAST)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(fast, tmp_path, monkeypatch):
+    home, _ = fast
+    calls = iter([retrain, None])  # the ladder is trained, then the process dies
+
+    def once(*given, **more):
+        if (step := next(calls)) is None:
+            raise KeyboardInterrupt
+        return step(*given, **more)
+
+    start = (home / "encoder", labelled(), Goal("max-loss", 99.0), tmp_path / "fast", FAST)
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "retrain", once)
+        with pytest.raises(KeyboardInterrupt):
+            run_acceleration(*start)
+    assert not (tmp_path / "fast").exists()
+    run_acceleration(*start)
+    found, expected = (powerbert.load(folder)[0].state_dict() for folder in (tmp_path / "fast", home / "fast"))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_folder_of_something_else_is_not_written_over(fast, tmp_path):
+    home, _ = fast
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(PowerBertError, match="not empty"):
+        run_acceleration(home / "encoder", labelled(), Goal("max-loss", 99.0), tmp_path / "mine", FAST)
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
 
 
 def test_costs_are_counted_in_fine_tunings(fast):

@@ -25,6 +25,10 @@ def rows(text):
     return [re.fullmatch(r" *(\S+) +(\S+(?: %)?) +(\S+)", line).groups() for line in text.splitlines()[2:]]
 
 
+def test_an_encoder_that_is_left_out_is_said_to_be():
+    assert "left out" in shown(RetentionConfiguration.relative((1.0, 0.5, 0.0)))
+
+
 def test_shares_of_the_inputs_own_length():
     text = shown(RetentionConfiguration.relative((1.0, 0.5, 0.5, 0.0625)))
     assert text.splitlines()[0].split() == ["encoder", "retains", "of", "the", "input's", "own", "length"]

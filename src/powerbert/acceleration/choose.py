@@ -25,11 +25,11 @@ class Tried:
     comparison: Comparison
     seconds: float
 
-    def to_json(self, chosen: RetentionConfiguration | None) -> dict[str, Any]:
+    def to_json(self, chosen: bool) -> dict[str, Any]:
         """Plain figures for JSON."""
         own = {"name": self.name, "stage": self.stage, "retention": str(self.retention), "ms": 1e3 * self.seconds}
         found = {"work": work(self.retention.fractions), "value": self.comparison.after, "loss": self.comparison.loss}
-        return own | found | {"agreement": self.comparison.agreement, "chosen": self.retention == chosen}
+        return own | found | {"agreement": self.comparison.agreement, "chosen": chosen}
 
 
 def rung(encoders: int, budget: float) -> RetentionConfiguration:

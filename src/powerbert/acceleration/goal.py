@@ -55,7 +55,7 @@ class Goal:
     def text(self, metric: str) -> str:
         """The goal in words."""
         return {
-            LOSS: f"at most {self.value:g} points of {metric} lost",
+            LOSS: f"at most {self.value:g} point{'s' * (self.value != 1)} of {metric} lost",
             DISAGREEMENT: f"at most {self.value:g} % other answers than the original model's",
             SPEEDUP: f"{self.value:g} times as fast as the fastest engine runs the original model",
             LATENCY: f"one text in {self.value:g} ms",

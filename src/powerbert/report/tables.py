@@ -61,7 +61,8 @@ def retention_table(retention: RetentionConfiguration) -> Table:
     style: Any = {"padding": (0, 1), "pad_edge": False, "header_style": SHADED_CELLS}
     table = plain_table("", [], ["encoder", "retains"], [whole], **style)
     for name, (value, share) in runs(zip(retention.values, retention.fractions, strict=True)):
-        table.add_row(name, f"{100 * share:.2f} %" if retention.is_relative else f"{value}", ShareBar(share))
+        retained = f"{100 * share:.2f} %" if retention.is_relative else f"{value}"
+        table.add_row(name, retained if value else "left out", ShareBar(share) if value else "")
     return table
 
 
