@@ -20,10 +20,11 @@ from powerbert.tasks.registry import own_task
 def test_every_input_is_in_one_fifth_by_its_length():
     lengths = [30, 10, 20, 50, 40, 60]
     before, after = numpy.array([0, 0, 0, 0, 0, 0]), numpy.array([0, 1, 0, 0, 1, 0])
-    found = agreement_by_length(lengths, before, after)
+    found = agreement_by_length(own_task("text"), lengths, before, after)
     assert sum(row["rows"] for row in found) == 6
     assert found[0] == {"from": 10, "to": 20, "rows": 2, "agreement": 0.5}
     assert [row["to"] for row in found] == sorted(row["to"] for row in found)
+    assert agreement_by_length(own_task("text", kind="regression"), lengths, before, after) == []
 
 
 def test_time_before_and_after_has_a_place_for_every_encoder():

@@ -265,7 +265,7 @@ class Acceleration:
             "tried": [one.to_json(one is self.tried[-1] and final is not self.original) for one in self.tried],
             "engines": fastest.notes,
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
-            "by_length": agreement_by_length(rows["length"][:], before, after),
+            "by_length": agreement_by_length(self.task, rows["length"][:], before, after),
             "examples": examples(final.folder, self.task, texts, before, after, labels),
             "costs": costs_of([result.folder for result in costs[0]], self.tokens, self.options.epochs, costs[1]),
             "commands": [command_line()],
