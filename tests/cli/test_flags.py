@@ -27,6 +27,7 @@ from powerbert.errors import PowerBertError
         (lambda: BenchFlags(model="m"), "which texts"),
         (lambda: BenchFlags(model="m", texts="t", data="d"), "not both"),
         (lambda: BenchFlags(model="m", texts="t", batches="1,none"), "--batches"),
+        (lambda: BenchFlags(model="m", texts="t", batches="²"), "--batches"),
         (lambda: BenchFlags(model="m", texts="t", rounds=0), "--rounds"),
         (lambda: PredictFlags(model="m", data="d"), "where do the answers go"),
         (lambda: Reported(budgets="half"), "--budgets"),

@@ -257,7 +257,7 @@ class BenchFlags(Figures):
     def batch_sizes(self) -> list[int]:
         """The batch sizes as numbers."""
         words = (self.batches or ("1,8,32" if self.thorough else "1,32")).split(",")
-        if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
             raise PowerBertError("--batches is a list of numbers", got=self.batches, remedy="write for instance 1,8,32")
         return [int(word) for word in words]
 
@@ -294,7 +294,7 @@ def asked_retention(text: str | None, max_length: int | None) -> RetentionConfig
     """Read fractions, or counts together with the N they are meant for, if any are given."""
     if text is None:
         return None
-    counts = all(word.strip().isdigit() for word in text.split(","))
+    counts = all(word.strip().isdecimal() for word in text.split(","))
     if counts and max_length is None:
         remedy = "add --max-length N, or give fractions such as 0.9,0.5,0.1"
         raise RetentionError("counts need the length N they are meant for", got=text, remedy=remedy)
