@@ -160,14 +160,25 @@ def boundary(study: Study) -> Path:
     return study.retrained("boundary", found.retention, study.cost - 1, found.folder)
 
 
-def ladder(study: Study) -> Path:
-    """`accelerate`'s way: half of the cost for all rungs at once, half for the one that was chosen."""
+def climbed(study: Study, name: str, cost: float) -> Path:
+    """Re-train for all rungs of the ladder at once."""
     rungs = [rung(study.encoders, each) for each in RUNGS if each > least_budget(study.encoders)]
     mean = float(numpy.mean([work(each.fractions) for each in rungs]))
-    options = RetrainOptions(epochs=round(study.cost / 2 / mean, 2), **study.common)
-    place, middle = study.root / "ladder-all", rungs[len(rungs) // 2]
-    every = retrain(study.fine, study.data, place, options, retention=middle, ladder=rungs, progress=True)
-    return study.retrained("ladder", rung(study.encoders, study.budget), study.cost / 2, every.folder)
+    options = RetrainOptions(epochs=round(cost / mean, 2), **study.common)
+    place, middle = study.root / name, rungs[len(rungs) // 2]
+    more: dict[str, Any] = {"retention": middle, "ladder": rungs, "progress": True}
+    return retrain(study.fine, study.data, place, options, **more).folder
+
+
+def ladder(study: Study) -> Path:
+    """`accelerate`'s way: half of the cost for all rungs at once, half for the one that was chosen."""
+    every = climbed(study, "ladder-all", study.cost / 2)
+    return study.retrained("ladder", rung(study.encoders, study.budget), study.cost / 2, every)
+
+
+def ladder_alone(study: Study) -> Path:
+    """All of the cost for all rungs at once: one training for all budgets; judged with one of them."""
+    return climbed(study, "ladder-alone", study.cost)
 
 
 def sandwich(study: Study) -> Path:
@@ -198,8 +209,10 @@ WAYS: dict[str, Callable[[Study], Path]] = {
     "unlabelled": unlabelled,
     "linear-all": linear_all,
     "hidden": hidden,
+    "ladder-alone": ladder_alone,
     "sandwich": sandwich,
 }
+FOR_ALL = ("ladder-alone", "sandwich")  # one training for all budgets
 
 
 def main() -> None:
@@ -212,7 +225,7 @@ def main() -> None:
     for name in given.ways.split(","):
         if name not in done["ways"]:
             folder = WAYS[name](study)
-            retention = rung(study.encoders, study.budget) if name == "sandwich" else None
+            retention = rung(study.encoders, study.budget) if name in FOR_ALL else None
             done["ways"][name] = study.figures(name, folder, retention)
             results.write_text(json.dumps(done, indent=1))
         print(shown(done["ways"][name]), flush=True)
