@@ -89,6 +89,8 @@ def test_the_verdict_is_of_rows_that_neither_trained_nor_chose(fast):
     accuracy = sum(answer["label"] == label for answer, label in zip(answers, truth, strict=True)) / len(truth)
     assert figures["accelerated"]["value"] == pytest.approx(accuracy)
     assert figures["verdict"]["met"]
+    assert figures["verdict"]["eliminated"]
+    assert "nothing is eliminated" not in figures["verdict"]["text"]
     assert figures["verdict"]["rows"] == len(truth) == figures["parts"]["verdict"]
 
 
@@ -148,6 +150,10 @@ def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_p
         figures = run_acceleration(tmp_path / "mine", parts, Goal("max-disagreement", 0.0), tmp_path / "fast", little)
     assert "nothing is eliminated" in caplog.text
     assert figures["accelerated"]["work"] == 1.0
+    verdict = figures["verdict"]
+    assert (verdict["met"], verdict["eliminated"]) == (True, False)
+    assert "nothing is eliminated; give more rows" in verdict["text"]  # "Met" alone would read as a success
+    assert "Goal met, nothing eliminated" in (tmp_path / "fast" / REPORT_PAGE).read_text()
     assert not figures["verdict"]["labelled"]
     assert retention_of(powerbert.load(tmp_path / "fast")[0]) is None
 

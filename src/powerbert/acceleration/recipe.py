@@ -49,6 +49,10 @@ REPORT, REPORT_PAGE, COSTS = "report.json", "report.html", "costs.json"
 SCALED_BY = 256  # texts of the training data from which int8 takes its scales
 TRIES = 2  # configurations that are re-trained by themselves; the second if the first misses the goal
 NEAR = (1.3, 1.15, 1.0, 0.87, 0.75)  # rungs around the budget that a stated speed asks for
+NOTHING = (
+    "no configuration keeps the goal on the rows that choose: nothing is eliminated; "
+    "give more rows to train on, or a wider goal"
+)
 MARGIN = 0.97  # of a stated time is what a configuration is chosen for: the table of costs is not exact
 
 logger = logging.getLogger("powerbert.training")
@@ -95,7 +99,7 @@ class Acceleration:
                 break
         if self.goal.limits_loss and not met:
             final = self.original
-            logger.warning("no configuration keeps the goal on the rows that choose: nothing is eliminated")
+            logger.warning(NOTHING)
         return self.finish(final)
 
     def keeps(self, own: Tried, final: StepResult) -> bool:
@@ -252,7 +256,8 @@ class Acceleration:
             "seed": self.options.seed,
             "machine": machine(),
             "goal": asdict(self.goal) | {"text": self.goal.text(self.task.metric)},
-            "verdict": pronounce(self.goal, comparison, ms) | {"labelled": self.parts.labelled},
+            "verdict": pronounce(self.goal, comparison, ms, eliminated=final.retention is not None)
+            | {"labelled": self.parts.labelled},
             "original": {"value": comparison.before, "interval": [*comparison.before_interval], "work": 1.0}
             | {"ms": ms["full"]}
             | {name: fastest.full[name] for name in ("engine", "precision")},
@@ -303,8 +308,8 @@ def check_original(folder: Path, task: Task) -> None:
         check_head(model, folder, task, remedy)
 
 
-def pronounce(goal: Goal, comparison: Comparison, ms: dict[str, float]) -> dict[str, Any]:
-    """Whether the goal is met on rows that decided nothing, and that in a sentence."""
+def pronounce(goal: Goal, comparison: Comparison, ms: dict[str, float], *, eliminated: bool = True) -> dict[str, Any]:
+    """Whether the goal is met on rows that decided nothing, and that in words."""
     spent, times = comparison.spent(goal), ms["full"] / ms["eliminated"]
     met = {SPEEDUP: times >= goal.value, LATENCY: ms["eliminated"] <= goal.value}.get(goal.kind, spent <= goal.value)
     low, high = comparison.interval
@@ -313,9 +318,10 @@ def pronounce(goal: Goal, comparison: Comparison, ms: dict[str, float]) -> dict[
     fast = f"{times:.2f} times as fast as the fastest engine runs the original model"
     same = f"{100 * comparison.agreement:.1f} % the same answers"
     text = f"{'Met' if met else 'Missed'}: {change} ({doubt}), {same}, {fast}, {ms['eliminated']:.2f} ms a text."
+    text += "" if eliminated else f" {NOTHING[0].upper()}{NOTHING[1:]}."
     figures = {"metric": comparison.metric, "loss": comparison.loss, "interval": [low, high]}
     figures |= {"p_value": comparison.p_value, "agreement": comparison.agreement, "rows": comparison.rows}
-    return figures | {"met": met, "text": text, "speedup": times}
+    return figures | {"met": met, "eliminated": eliminated, "text": text, "speedup": times}
 
 
 def work_on(retention: RetentionConfiguration, lengths: Sequence[int]) -> float:
