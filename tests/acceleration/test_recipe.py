@@ -146,9 +146,11 @@ def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_p
     powerbert.save(model, tokenizer_for(), tmp_path / "mine")
     parts = parts_of_texts(tmp_path / "mine", sentences(400, 2).remove_columns("label"), "text", None, None)
     little = AccelerateOptions(ladder_epochs=0.1, final_epochs=0.1, batch_size=16, learning_rate=1e-9)
-    with caplog.at_level("WARNING", "powerbert.training"):
+    told = caplog.at_level("INFO", "powerbert.training.steps")
+    with caplog.at_level("WARNING", "powerbert.training"), told:
         figures = run_acceleration(tmp_path / "mine", parts, Goal("max-disagreement", 0.0), tmp_path / "fast", little)
     assert "nothing is eliminated" in caplog.text
+    assert "brings the head of its task (answers of the original model): nothing to fine-tune" in caplog.text
     assert figures["accelerated"]["work"] == 1.0
     verdict = figures["verdict"]
     assert (verdict["met"], verdict["eliminated"]) == (True, False)

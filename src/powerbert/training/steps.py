@@ -40,7 +40,7 @@ def finetune(
             return run.result()
         run.encode(network, tokenizer)
         if headed:
-            logger.info("%s already answers %s: nothing to fine-tune", model, data.task.name)
+            logger.info("%s brings the head of its task (%s): nothing to fine-tune", model, data.task.name)
         else:
             run.train()
         return run.finish()
