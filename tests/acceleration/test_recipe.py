@@ -100,6 +100,7 @@ def test_the_same_call_again_finds_it_complete_and_another_goal_is_refused(fast)
     assert again == json.loads(json.dumps(figures))
     with pytest.raises(PowerBertError, match="another acceleration"):
         run_acceleration(home / "encoder", labelled(), Goal("max-loss", 1.0), home / "fast", FAST)
+    assert not (home / "fast.partial").exists()
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(fast, tmp_path, monkeypatch):

@@ -292,10 +292,10 @@ def run_acceleration(
     `report.html` and `report.json`. The same call goes on with a run that was stopped.
     """
     under_way = Acceleration(model, parts, goal, output, options or AccelerateOptions(), progress=progress)
+    if (done := under_way.already()) is not None:  # before the lock: nothing is left beside a folder that is done
+        return done
     with only_run(under_way.work):
-        if (done := under_way.already()) is not None:
-            return done
-        figures = under_way.run()
+        figures = under_way.already() or under_way.run()  # another run may have ended in the meantime
     shutil.rmtree(under_way.work, ignore_errors=True)
     return figures
 
