@@ -57,6 +57,14 @@ def test_without_dev_parts_of_the_training_data_are_held_back_and_it_says_so():
     assert "no dev file" in parts.how
 
 
+def test_the_notes_are_those_of_the_files_and_do_not_call_a_tenth_all_rows():
+    assert divided(train=rows(400)).data.findings.notes == ()
+    assert divided(train=rows(100), dev=rows(81, 100)).data.findings.notes == ()
+    task, read = read_splits({"train": rows(500)}, own_task("text"))
+    parts = divide(task, {"train": read["train"].part(400, 1)}, None)
+    assert "train: 400 of 500 rows, shuffled with seed 1" in parts.data.findings.notes  # what the user asked for
+
+
 @pytest.mark.parametrize(
     "splits", [{"train": rows(100), "dev": rows(2 * LEAST_JUDGED - 1, 100)}, {"train": rows(30), "dev": rows(100, 100)}]
 )

@@ -18,9 +18,9 @@ import powerbert
 from powerbert.acceleration import cost, engine, recipe
 from powerbert.acceleration.engine import Fastest
 from powerbert.acceleration.goal import Goal
-from powerbert.acceleration.judge import compare
+from powerbert.acceleration.judge import compare, pronounce
 from powerbert.acceleration.parts import divide, parts_of_texts
-from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, pronounce, run_acceleration
+from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, run_acceleration
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
@@ -92,6 +92,8 @@ def test_the_verdict_is_of_rows_that_neither_trained_nor_chose(fast):
     accuracy = sum(answer["label"] == label for answer, label in zip(answers, truth, strict=True)) / len(truth)
     assert figures["accelerated"]["value"] == pytest.approx(accuracy)
     assert figures["verdict"]["met"]
+    assert figures["verdict"]["eliminated"]
+    assert "nothing is eliminated" not in figures["verdict"]["text"]
     assert figures["verdict"]["rows"] == len(truth) == figures["parts"]["verdict"]
 
 
@@ -101,6 +103,7 @@ def test_the_same_call_again_finds_it_complete_and_another_goal_is_refused(fast)
     assert again == json.loads(json.dumps(figures))
     with pytest.raises(PowerBertError, match="another acceleration"):
         run_acceleration(home / "encoder", labelled(), Goal("max-loss", 1.0), home / "fast", FAST)
+    assert not (home / "fast.partial").exists()
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(fast, tmp_path, monkeypatch):
@@ -147,10 +150,16 @@ def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_p
     powerbert.save(model, tokenizer_for(), tmp_path / "mine")
     parts = parts_of_texts(tmp_path / "mine", sentences(400, 2).remove_columns("label"), "text", None, None)
     little = AccelerateOptions(ladder_epochs=0.1, final_epochs=0.1, batch_size=16, learning_rate=1e-9)
-    with caplog.at_level("WARNING", "powerbert.training"):
+    told = caplog.at_level("INFO", "powerbert.training.steps")
+    with caplog.at_level("WARNING", "powerbert.training"), told:
         figures = run_acceleration(tmp_path / "mine", parts, Goal("max-disagreement", 0.0), tmp_path / "fast", little)
     assert "nothing is eliminated" in caplog.text
+    assert "brings the head of its task (answers of the original model): nothing to fine-tune" in caplog.text
     assert figures["accelerated"]["work"] == 1.0
+    verdict = figures["verdict"]
+    assert (verdict["met"], verdict["eliminated"]) == (True, False)
+    assert "nothing is eliminated; give more rows" in verdict["text"]  # "Met" alone would read as a success
+    assert "Goal met, nothing eliminated" in (tmp_path / "fast" / REPORT_PAGE).read_text()
     assert not figures["verdict"]["labelled"]
     assert retention_of(powerbert.load(tmp_path / "fast")[0]) is None
 
@@ -195,7 +204,16 @@ def clock(folder):
 
 
 @pytest.fixture
-def measured(monkeypatch):
+def table(monkeypatch):
+    """Costs in proportion to the word-vectors."""
+    lengths = (1, 16, 64)
+    whole, alone = (tuple(share * length for length in lengths) for share in (1.0, 0.4))
+    found = cost.CostTable(lengths, whole, alone, alone, 0.0, "torch", "fp32")
+    monkeypatch.setattr(recipe, "measure_costs", lambda *given: found)
+
+
+@pytest.fixture
+def measured(monkeypatch, table):
     """The folders that were measured, by the clock above instead of the engines."""
     folders = []
 
@@ -207,10 +225,6 @@ def measured(monkeypatch):
         figures = {"arms": arms, "texts": 1, "headline": []}
         return Fastest(SimpleNamespace(name="own", **same), None, None, figures, [])
 
-    lengths = (1, 16, 64)
-    whole, alone = (tuple(share * length for length in lengths) for share in (1.0, 0.4))
-    table = cost.CostTable(lengths, whole, alone, alone, 0.0, "torch", "fp32")
-    monkeypatch.setattr(recipe, "measure_costs", lambda *given: table)
     monkeypatch.setattr(recipe, "fastest_engine", fastest)
     return folders
 
@@ -245,3 +259,15 @@ def test_a_speed_out_of_reach_gives_the_nearest_model_and_says_so(encoder, tmp_p
     assert "cannot be reached" in caplog.text
     assert not figures["verdict"]["met"]
     assert figures["accelerated"]["work"] < 0.5
+
+
+def test_where_no_retraining_keeps_the_goal_a_rung_that_does_is_taken_as_it_is(encoder, tmp_path, table, monkeypatch):
+    monkeypatch.setattr(recipe, "TRIES", 1)
+    monkeypatch.setattr(recipe.Acceleration, "keeps", lambda *given: False)
+    figures = run_acceleration(encoder, labelled(), Goal("max-loss", 99.0), tmp_path / "fast", FAST)
+    (chosen,) = [one for one in figures["tried"] if one["chosen"]]
+    (missed,) = [one for one in figures["tried"] if one["stage"] == "re-trained"]
+    assert chosen["stage"] == "ladder"
+    assert chosen["ms"] > missed["ms"]
+    assert str(retention_of(powerbert.load(tmp_path / "fast")[0])) == chosen["retention"]
+    assert figures["verdict"]["eliminated"]

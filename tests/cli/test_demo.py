@@ -63,6 +63,19 @@ def test_figures_on_a_dash_are_alone_on_standard_output(run, target, tmp_path, c
     assert figures["accelerated"]["work"] < figures["original"]["work"] == 1
 
 
+def test_where_nothing_is_eliminated_no_faster_classifier_is_promised(run, home, monkeypatch, capfd):
+    row = {"value": 0.8, "work": 1.0, "ms": 2.0}
+    figures = {"goal": {"text": "at most 1 point"}, "verdict": {"metric": "accuracy", "text": "Met."}, "original": row}
+    figures["accelerated"] = row | {"retention": powerbert.RetentionConfiguration.full(2).to_json()}
+    monkeypatch.setattr(demo, "run_acceleration", lambda *given, **more: figures)
+    powerbert.save(tiny("bert", num_labels=2, num_hidden_layers=2), tokenizer_for(), home / "full")
+    run("--output", home / "full")
+    shown = capfd.readouterr().out
+    assert "is the original one" in shown
+    assert "faster classifier" not in shown
+    assert "explain" not in shown  # it refuses a folder without a configuration
+
+
 def packed(files: dict[str, bytes]) -> bytes:
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w:gz") as archive:

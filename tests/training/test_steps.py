@@ -194,7 +194,7 @@ def other_vocabulary(folder):
 
 
 def no_head(folder):
-    return {"teacher": pretrained(folder)}, "does not answer own"
+    return {"teacher": pretrained(folder)}, "does not answer own; got 'BertModel with no labels'.*no, yes"
 
 
 def no_record(folder):

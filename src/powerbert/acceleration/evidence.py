@@ -80,3 +80,8 @@ def costs_of(folders: Sequence[Path], tokens: int, fine_tuning: float, shares: S
         row = {"stage": folder.name, "tokens": round(epochs * tokens), "seconds": record["result"]["seconds"]}
         found.append(row | {"fine_tunings": worth})
     return found
+
+
+def work_on(retention: RetentionConfiguration, lengths: Sequence[int]) -> float:
+    """Share of the full model's word-vectors that inputs of these lengths still need."""
+    return sum(retention.total(length) for length in lengths) / (len(retention) * sum(lengths))

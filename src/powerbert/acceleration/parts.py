@@ -43,9 +43,9 @@ class Parts:
 
 def divide(task: Task, splits: Mapping[str, Split], max_length: int | None, *, labelled: bool = True) -> Parts:
     """Half of dev chooses and half judges; without dev a tenth of the training data each. Seed 0 decides which."""
-    train = splits["train"].part(len(splits["train"]), 0)
+    train = _shuffled(splits["train"])
     if "dev" in splits:
-        dev, half = splits["dev"].part(len(splits["dev"]), 0), len(splits["dev"]) // 2
+        dev, half = _shuffled(splits["dev"]), len(splits["dev"]) // 2
         choosing, verdict, train = _rows(dev, 0, half), _rows(dev, half, len(dev)), splits["train"]
         how = "half of dev chooses, the other half judges"
     else:
@@ -87,6 +87,11 @@ def labelled_by(engine: Engine, split: Split, task: Task) -> Split:
     chosen = [int(row.argmax()) for row in logits]
     dataset = split.dataset.add_column("label", chosen)
     return replace(split, dataset=dataset.cast_column("label", ClassLabel(names=list(task.labels or ()))))
+
+
+def _shuffled(split: Split) -> Split:
+    """All rows in another order; no note says so, for the parts that are taken from them are told by themselves."""
+    return replace(split.part(len(split), 0), notes=split.notes)
 
 
 def _rows(split: Split, start: int, end: int) -> Split:

@@ -42,8 +42,9 @@ def acceleration_page(figures: dict[str, Any]) -> str:
 
 
 def _headline(figures: _Figures) -> str:
-    met = (figures.get("verdict") or {}).get("met")
-    return "Accelerated model" if met is None else "Goal met" if met else "Goal missed"
+    verdict = figures.get("verdict") or {}
+    met, nothing = verdict.get("met"), ", nothing eliminated" * (verdict.get("eliminated") is False)
+    return "Accelerated model" if met is None else ("Goal met" if met else "Goal missed") + nothing
 
 
 def _head(figures: _Figures) -> str:

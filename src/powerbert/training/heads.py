@@ -61,7 +61,9 @@ def fine_tuned(folder: str | Path, task: Task) -> tuple[PreTrainedModel, Any]:
 def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: str) -> None:
     """Refuse a model that does not answer the task."""
     if not has_head(model, task):
-        got = f"{type(model).__name__} with labels {_shown(label_names(model))}"
+        bare = model.base_model is model  # its configuration has names of labels all the same
+        labels = "no labels" if bare else f"labels {_shown(label_names(model))}"
+        got = f"{type(model).__name__} with {labels}"
         rule = f"the task's are {_shown(task.labels)}"
         raise UnsupportedModelError(f"{folder} does not answer {task.name}", got=got, rule=rule, remedy=remedy)
 

@@ -40,7 +40,7 @@ def finetune(
             return run.result()
         run.encode(network, tokenizer)
         if headed:
-            logger.info("%s already answers %s: nothing to fine-tune", model, data.task.name)
+            logger.info("%s brings the head of its task (%s): nothing to fine-tune", model, data.task.name)
         else:
             unpad(network)  # in the loop of this project the last encoder asks with CLS alone: exact, a seventh faster
             run.train()
