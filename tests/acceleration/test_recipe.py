@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -15,15 +16,17 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert.acceleration import cost, engine, recipe
+from powerbert.acceleration.engine import Fastest
 from powerbert.acceleration.goal import Goal
-from powerbert.acceleration.judge import compare
+from powerbert.acceleration.judge import compare, pronounce
 from powerbert.acceleration.parts import divide, parts_of_texts
-from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, pronounce, run_acceleration
+from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, run_acceleration
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training.options import AccelerateOptions
+from powerbert.training.shapes import work
 from powerbert.training.steps import retrain
 
 FAST = AccelerateOptions(epochs=2, ladder_epochs=1, final_epochs=1, batch_size=16, accumulation=1, learning_rate=3e-3)
@@ -189,3 +192,65 @@ def test_a_stated_speed_is_judged_by_what_was_measured(goal, ms, met):
     found = pronounce(goal, compare("accuracy", answers, answers, answers), {"full": 10.0, "eliminated": ms})
     assert found["met"] is met
     assert found["text"].startswith("Met" if met else "Missed")
+
+
+# ---- a stated speed ------------------------------------------------------------------------
+
+
+def clock(folder):
+    """Seconds of a model: a third of them whatever it retains, of which the table of costs knows nothing."""
+    retention = retention_of(powerbert.load(folder)[0])
+    return (1.0 + 2.0 * work(retention.fractions)) / 3
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """The folders that were measured, by the clock above instead of the engines."""
+    folders = []
+
+    def fastest(folder, *given, **more):
+        folders.append(folder.name)
+        same = {"engine": "torch", "precision": "fp32"}
+        arms = [{"arm": "full", "model": "full", "seconds": 1.0, **same}]
+        arms += [{"arm": "own", "model": "eliminated", "seconds": clock(folder), **same}]
+        figures = {"arms": arms, "texts": 1, "headline": []}
+        return Fastest(SimpleNamespace(name="own", **same), None, None, figures, [])
+
+    lengths = (1, 16, 64)
+    whole, alone = (tuple(share * length for length in lengths) for share in (1.0, 0.4))
+    table = cost.CostTable(lengths, whole, alone, alone, 0.0, "torch", "fp32")
+    monkeypatch.setattr(recipe, "measure_costs", lambda *given: table)
+    monkeypatch.setattr(recipe, "fastest_engine", fastest)
+    return folders
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    powerbert.save(tiny("bert", "Model", num_hidden_layers=6), tokenizer_for(), tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def test_the_configuration_is_found_before_it_is_trained(encoder, tmp_path, measured):
+    figures = run_acceleration(encoder, labelled(), Goal("speedup", 1.5), tmp_path / "fast", FAST)
+    assert 1.5 <= figures["verdict"]["speedup"] <= 1.5 / 0.88  # as fast as stated, and not much faster
+    assert measured[-1] == "re-trained-1"  # one re-training was enough
+    assert measured[:-1] == [f"timed-{i}" for i in range(1, len(measured))]
+
+
+def test_a_stopped_run_goes_on_with_what_it_had_measured(encoder, tmp_path, measured, monkeypatch):
+    start = (encoder, labelled(), Goal("speedup", 1.5), tmp_path / "fast", FAST)
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "retrain", lambda *given, **more: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_acceleration(*start)
+    before = list(measured)
+    run_acceleration(*start)
+    assert measured == [*before, "re-trained-1"]
+
+
+def test_a_speed_out_of_reach_gives_the_nearest_model_and_says_so(encoder, tmp_path, measured, caplog):
+    with caplog.at_level("WARNING", "powerbert.training"):
+        figures = run_acceleration(encoder, labelled(), Goal("speedup", 50.0), tmp_path / "fast", FAST)
+    assert "cannot be reached" in caplog.text
+    assert not figures["verdict"]["met"]
+    assert figures["accelerated"]["work"] < 0.5

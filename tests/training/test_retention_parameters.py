@@ -193,16 +193,16 @@ def test_a_search_with_a_budget_resumes_from_the_state_of_its_optimiser():
 
 @given(st.lists(st.lists(cells, min_size=6, max_size=6), min_size=1, max_size=4), st.floats(0.2, 1))
 def test_with_a_budget_another_degree_takes_the_place_of_the_half(rows, budget):
-    """Oracle: of all degrees that occur the least that keeps the budget, by loops."""
+    """Oracle: rank after rank goes, the least degree first, of equal ones the last, until the budget is kept."""
     r = parameters(rows)
     found = r.to_configuration("half", budget)
     own = [[float(value) for value in row] for row in r.parameter.tolist()]
-    for degree in sorted({value for row in own for value in row}):
-        kept = [[float(value >= degree) for value in row] for row in own]
+    falling = sorted((value, -rank, -j) for j, row in enumerate(own) for rank, value in enumerate(row))
+    kept = [[1.0] * 6 for _ in own]
+    for _, rank, j in falling:
         if work_by_hand(kept, None) <= budget + 1e-6:
             break
-    else:
-        kept = [[0.0] * 6 for _ in own]
+        kept[-j][-rank] = 0.0
     least, expected = 1.0, []
     for row in kept:
         least = min(least, max(sum(row) / 6, 1e-4))

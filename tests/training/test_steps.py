@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
-from models import tiny
+from models import FAMILIES, batch_of, tiny
 from runs import pretrained, small_data, three_steps
 from safetensors.torch import load_file
 from texts import tokenizer_for
 
 import powerbert
 from powerbert.errors import PowerBertError
-from powerbert.modeling.apply import retention_of
+from powerbert.modeling.apply import retention_of, unpad
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
@@ -308,3 +308,22 @@ def test_a_signal_saves_and_the_same_command_goes_on(steps, tmp_path):
     process.communicate(timeout=300)
     assert process.returncode == 0
     assert_same_weights(tmp_path, steps)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loop_that_fine_tunes_has_the_gradients_of_the_full_model(family):
+    """Oracle: the model's own forward pass. Rows that nobody reads have no gradient, so leaving them out is exact."""
+    stock, ours = (tiny(family).train() for _ in range(2))
+    for module in [*stock.modules(), *ours.modules()]:
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    unpad(ours)
+    batch = batch_of([9, 5, 7], pad=stock.config.pad_token_id)
+    losses = [model(**batch, labels=torch.tensor([0, 1, 1])).loss for model in (stock, ours)]
+    torch.testing.assert_close(*losses, atol=1e-6, rtol=1e-5)
+    for loss in losses:
+        loss.backward()
+    for (name, own), other in zip(stock.named_parameters(), ours.parameters(), strict=True):
+        expected = torch.zeros_like(own) if own.grad is None else own.grad
+        found = torch.zeros_like(own) if other.grad is None else other.grad
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-4, msg=name)

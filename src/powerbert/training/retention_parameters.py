@@ -9,6 +9,7 @@ weights. They belong to encoder j, never to its module, because ALBERT shares on
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -70,18 +71,17 @@ class RetentionParameters:
         """
         r = self.degrees()
         if rule == "half":
-            r = self._retained(0.5)
+            r = (self.parameter >= 0.5).to(self.parameter.dtype)
             if budget is not None:
-                # Of the parameter itself, which tells apart what as r counts as 1.
-                degrees = [*sorted(set(self.parameter.flatten().tolist())), float("inf")]
-                found = map(self._retained, degrees)
+                # By the parameter itself, which tells apart what as r counts as 1. Of equal ones the last ranks go
+                # first: no gradient ever reaches those of an encoder that only CLS leaves.
+                depths, ranks = numpy.indices(self.parameter.shape)
+                falling = numpy.lexsort([-each.ravel() for each in (depths, ranks)] + [self.parameter.ravel().numpy()])
+                places = torch.from_numpy(falling).argsort().view_as(r)
+                found = ((places >= gone).to(r.dtype) for gone in range(r.numel() + 1))
                 most = budget + 1e-6  # a third in fp32 is more than a third
-                r = next(ranks for ranks in found if work_of(ranks, self.max_length) <= most or not ranks.any())
+                r = next(each for each in found if work_of(each, self.max_length) <= most or not each.any())
         return RetentionConfiguration.from_mass(self.mass(r).tolist(), self.max_length)
-
-    def _retained(self, degree: float) -> Tensor:
-        """1 at ranks with at least this degree, else 0."""
-        return (self.parameter >= degree).to(self.parameter.dtype)
 
     def optimiser_group(
         self, rate: float, l1: float | None, budget: float | None = None, steps: float = 1.0
@@ -149,9 +149,9 @@ def work_of(parameter: Tensor, max_length: int | None) -> float:
 def press(parameter: Tensor, most: float, max_length: int | None, *, even: bool = False) -> None:
     """Subtract nu * j, or nu if even, with the least nu at which the work is no more than `most`, in place.
 
-    nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises.
+    nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises. Even, it is
+    negative where the task alone has taken more than it had to: a budget is spent, not only kept.
     """
-
     depths = _depths(parameter)[:, None]
 
     def pressed(nu: float) -> Tensor:
@@ -159,7 +159,7 @@ def press(parameter: Tensor, most: float, max_length: int | None, *, even: bool 
 
     low, high = 0.0, CEILING  # which takes all of encoder 1, and of all others
     if work_of(parameter, max_length) <= most:
-        high = 0.0
+        low, high = -CEILING if even else 0.0, 0.0
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if work_of(pressed(middle), max_length) <= most else (middle, high)

@@ -12,7 +12,7 @@ from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
-from powerbert.modeling.apply import apply, retention_of, with_retention
+from powerbert.modeling.apply import apply, remove, retention_of, unpad, with_retention
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
@@ -42,7 +42,9 @@ def finetune(
         if headed:
             logger.info("%s brings the head of its task (%s): nothing to fine-tune", model, data.task.name)
         else:
+            unpad(network)  # in the loop of this project the last encoder asks with CLS alone: exact, a seventh faster
             run.train()
+            remove(network)
         return run.finish()
 
 

@@ -1,0 +1,275 @@
+"""Compare ways to a retention configuration at one budget and under one cost of training, on rows that chose nothing.
+
+    python benchmarks/ways.py --model ../shared/models/gte-small --data ../shared/data --task MRPC --rows 2500 \\
+        --judged 1576 --output RUNS
+
+Every way starts from the same fine-tuned model, ends at the same share of the word-vectors and costs the same: a way
+without a search re-trains for more epochs. A cost of 1 is an epoch of fine-tuning on the same rows. Everything
+resumes: run the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from powerbert.acceleration.choose import RUNGS, least_budget, rung
+from powerbert.acceleration.judge import compare
+from powerbert.engines.answers import answer_rows
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.describe import machine
+from powerbert.modeling.apply import apply, encoders_of, retention_of
+from powerbert.modeling.storage import load
+from powerbert.retention import RetentionConfiguration
+from powerbert.tasks.encoding import encode_split
+from powerbert.tasks.readers import task_data
+from powerbert.tasks.registry import find_task
+from powerbert.tasks.task import Split
+from powerbert.training import (
+    AnytimeOptions,
+    Data,
+    Options,
+    RetrainOptions,
+    SearchOptions,
+    anytime,
+    finetune,
+    retrain,
+    search,
+)
+from powerbert.training.boundary import search_boundary
+from powerbert.training.data import answers, encode_data
+from powerbert.training.sandwich import Sandwich
+from powerbert.training.sensitivity import asking, descend, least_moved, sensitivity
+from powerbert.training.shapes import first_encoders, shaped, work
+from powerbert.training.teacher import answer_distance
+
+CHOOSING = 500  # rows of which the best checkpoint is taken
+
+
+@dataclass
+class Study:
+    """One task: its fine-tuned model, the budget, and what a way may cost."""
+
+    data: Data
+    judged: Split
+    root: Path
+    budget: float
+    cost: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.common = {"seed": self.seed}
+
+    def start(self, model: Path) -> None:
+        """Fine-tune the model that all ways start from, and ask it about the rows that judge."""
+        self.fine = finetune(model, self.data, self.root / "fine-tuned", Options(**self.common), progress=True).folder
+        network, tokenizer = load(self.fine)
+        self.encoders = encoders_of(network)
+        self.encoded = encode_data(self.data, network, tokenizer)
+        self.rows = encode_split(self.judged, self.encoded.task, tokenizer, self.encoded.max_length)
+        self.before = self.answered(network, tokenizer)
+
+    def answered(self, network: Any, tokenizer: Any) -> Any:
+        """Logits for the rows that judge."""
+        with TorchEngine(network, tokenizer) as engine:
+            return numpy.stack(answer_rows(engine, list(self.rows)))
+
+    def retrained(
+        self, name: str, retention: RetentionConfiguration, cost: float, start: Path | None = None, **more: Any
+    ) -> Path:
+        """Re-train with one configuration for what is left of the cost."""
+        options = RetrainOptions(epochs=round(cost / work(retention.fractions), 2), **self.common | more)
+        start = start or self.fine
+        return retrain(
+            start, self.data, self.root / name, options, retention=retention, teacher=self.fine, progress=True
+        ).folder
+
+    def figures(self, name: str, folder: Path, retention: RetentionConfiguration | None = None) -> dict[str, Any]:
+        """How the folder of a way does on the rows that judge, with its own configuration or another."""
+        network, tokenizer = load(folder)
+        if retention is not None:
+            apply(network, retention)
+        found = retention_of(network)
+        assert found is not None
+        return self.compared(name, self.answered(network, tokenizer), found)
+
+    def compared(self, name: str, logits: Any, retention: RetentionConfiguration) -> dict[str, Any]:
+        """Answers to the rows that judge against the labels and against the fine-tuned model's."""
+        sides = [answers(each, self.encoded.task) for each in (self.before, logits)]
+        comparison = compare(self.encoded.task.metric, *sides, numpy.asarray(self.rows["labels"][:]))
+        moved = answer_distance(*map(torch.from_numpy, (logits, self.before)), self.encoded.task, 1.0)
+        own = {"work": work(retention.fractions), "retention": str(retention), "moved": float(moved)}
+        return {"way": name} | comparison.to_json() | own
+
+
+def linear(study: Study) -> Path:
+    """A linear fall without the encoders that would read next to nothing; no search."""
+    return study.retrained("linear", rung(study.encoders, study.budget), study.cost)
+
+
+def linear_all(study: Study) -> Path:
+    """A linear fall through all encoders."""
+    return study.retrained("linear-all", shaped("linear", study.encoders, study.budget), study.cost)
+
+
+def depth(study: Study) -> Path:
+    """The first k encoders with all their word-vectors: the arm to beat. It gets at least the budget."""
+    k = -int(-study.budget * study.encoders // 1)
+    return study.retrained("depth", first_encoders(study.encoders, k), study.cost)
+
+
+def measured(study: Study) -> Path:
+    """The sensitivity table, its dynamic programme and the descent; no training before the re-training."""
+    path = study.root / "measured.json"
+    network, tokenizer = load(study.fine)
+    if not path.is_file():
+        rows = study.encoded.splits["train"]
+        table = sensitivity(network, rows, study.encoded.task, tokenizer)
+        with asking(network, rows, study.encoded.task, tokenizer) as asked:
+            found = descend(table, least_moved(table, study.budget), asked, study.budget)
+            spent = (table.tokens + asked.tokens) / 3
+        whole = sum(rows["length"][:])
+        path.write_text(json.dumps({"retention": str(found), "cost": spent / whole, "moved": table.moved}))
+    saved = json.loads(path.read_text())
+    retention = RetentionConfiguration.parse(saved["retention"])
+    return study.retrained("sensitivity", retention, study.cost - saved["cost"])
+
+
+def soft_extract(study: Study) -> Path:
+    """The paper's search with lambda found for the budget: one epoch."""
+    options = SearchOptions(epochs=1, budget=study.budget, **study.common)
+    found = search(study.fine, study.data, study.root / "soft-extract-search", options, progress=True)
+    assert found.retention is not None
+    return study.retrained("soft-extract", found.retention, study.cost - 1, found.folder)
+
+
+def boundary(study: Study) -> Path:
+    """One learned share per encoder: one epoch."""
+    options = SearchOptions(epochs=1, **study.common)
+    place = study.root / "boundary-search"
+    found = search_boundary(study.fine, study.data, place, options, budget=study.budget, progress=True)
+    assert found.retention is not None
+    return study.retrained("boundary", found.retention, study.cost - 1, found.folder)
+
+
+def climbed(study: Study, name: str, cost: float) -> Path:
+    """Re-train for all rungs of the ladder at once."""
+    rungs = [rung(study.encoders, each) for each in RUNGS if each > least_budget(study.encoders)]
+    mean = float(numpy.mean([work(each.fractions) for each in rungs]))
+    options = RetrainOptions(epochs=round(cost / mean, 2), **study.common)
+    place, middle = study.root / name, rungs[len(rungs) // 2]
+    more: dict[str, Any] = {"retention": middle, "ladder": rungs, "progress": True}
+    return retrain(study.fine, study.data, place, options, **more).folder
+
+
+def ladder(study: Study) -> Path:
+    """`accelerate`'s way: half of the cost for all rungs at once, half for the one that was chosen."""
+    every = climbed(study, "ladder-all", study.cost / 2)
+    return study.retrained("ladder", rung(study.encoders, study.budget), study.cost / 2, every)
+
+
+def ladder_alone(study: Study) -> Path:
+    """All of the cost for all rungs at once: one training for all budgets; judged with one of them."""
+    return climbed(study, "ladder-alone", study.cost)
+
+
+def sandwich(study: Study) -> Path:
+    """The sandwich rule: one training for all budgets, and no other; judged with the linear fall."""
+    options = AnytimeOptions(epochs=1, smallest=study.budget, **study.common)
+    rule = Sandwich(shaped("linear", study.encoders, study.budget), study.data.task, options.temperature, study.seed)
+    options = replace(options, epochs=round(study.cost / rule.epochs(), 2))
+    return anytime(study.fine, study.data, study.root / "sandwich", options, progress=True)[0].folder
+
+
+def unlabelled(study: Study) -> Path:
+    """As `linear`, on the fine-tuned model's answers alone."""
+    return study.retrained("unlabelled", rung(study.encoders, study.budget), study.cost, distillation=1.0)
+
+
+def hidden(study: Study) -> Path:
+    """As `linear`, with the final CLS vector of the fine-tuned model to learn from as well."""
+    return study.retrained("hidden", rung(study.encoders, study.budget), study.cost, hidden_weight=1.0)
+
+
+WAYS: dict[str, Callable[[Study], Path]] = {
+    "linear": linear,
+    "ladder": ladder,
+    "depth": depth,
+    "sensitivity": measured,
+    "boundary": boundary,
+    "soft-extract": soft_extract,
+    "unlabelled": unlabelled,
+    "linear-all": linear_all,
+    "hidden": hidden,
+    "ladder-alone": ladder_alone,
+    "sandwich": sandwich,
+}
+FOR_ALL = ("ladder-alone", "sandwich")  # one training for all budgets
+
+
+def main() -> None:
+    """Run the ways that are asked for, and write a line of JSON for each."""
+    given = arguments(__doc__, WAYS)
+    study = prepared(given)
+    study.start(given.model)
+    results = given.output / "ways.json"
+    done = json.loads(results.read_text()) if results.is_file() else {"machine": machine(), "ways": {}}
+    for name in given.ways.split(","):
+        if name not in done["ways"]:
+            folder = WAYS[name](study)
+            retention = rung(study.encoders, study.budget) if name in FOR_ALL else None
+            done["ways"][name] = study.figures(name, folder, retention)
+            results.write_text(json.dumps(done, indent=1))
+        print(shown(done["ways"][name]), flush=True)
+
+
+def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
+    """What is asked for on the command line."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--task", default="MRPC")
+    parser.add_argument("--rows", type=int, default=2500)
+    parser.add_argument("--judged", type=int, default=1576, help="rows that judge, of the rest of the data")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--budget", type=float, default=0.35)
+    parser.add_argument("--cost", type=float, default=2.0, help="epochs of fine-tuning that a way may cost")
+    parser.add_argument("--ways", default=",".join(ways))
+    parser.add_argument("--seed", type=int, default=0)
+    logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("powerbert.training").setLevel(logging.INFO)
+    return parser.parse_args()
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A way as a line of Markdown."""
+    low, high = row["interval"]
+    loss = f"{row['loss']:+.2f} ({low:+.2f} to {high:+.2f})"
+    return f"| {row['way']} | {100 * row['work']:.0f} % | {loss} | {row['moved']:.4f} | {row['agreement']:.3f} |"
+
+
+def prepared(given: argparse.Namespace) -> Study:
+    """Training rows, rows that choose and rows that judge, all drawn with seed 0 and disjoint."""
+    task = find_task(given.task)
+    splits = task_data(given.data, task)
+    shuffled = splits["train"].part(len(splits["train"]), 0)
+
+    def rows(start: int, end: int) -> Split:
+        return replace(shuffled, dataset=shuffled.dataset.select(range(start, end)))
+
+    trained, chosen = given.rows, given.rows + CHOOSING
+    data = Data.of(task, {"train": rows(0, trained), "dev": rows(trained, chosen)})
+    end = min(len(shuffled), chosen + given.judged)
+    return Study(data, rows(chosen, end), given.output, given.budget, given.cost, given.seed)
+
+
+if __name__ == "__main__":
+    main()
