@@ -111,13 +111,13 @@ class Study:
 
 
 def linear(study: Study) -> Path:
-    """A linear fall without the encoders that would read next to nothing; no search."""
+    """A linear fall through all encoders; no search."""
     return study.retrained("linear", rung(study.encoders, study.budget), study.cost)
 
 
-def linear_all(study: Study) -> Path:
-    """A linear fall through all encoders."""
-    return study.retrained("linear-all", shaped("linear", study.encoders, study.budget), study.cost)
+def left_out(study: Study) -> Path:
+    """A linear fall without the encoders that would read next to nothing."""
+    return study.retrained("left-out", rung(study.encoders, study.budget, leave_out=True), study.cost)
 
 
 def depth(study: Study) -> Path:
@@ -207,7 +207,7 @@ WAYS: dict[str, Callable[[Study], Path]] = {
     "boundary": boundary,
     "soft-extract": soft_extract,
     "unlabelled": unlabelled,
-    "linear-all": linear_all,
+    "left-out": left_out,
     "hidden": hidden,
     "ladder-alone": ladder_alone,
     "sandwich": sandwich,

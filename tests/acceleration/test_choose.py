@@ -41,8 +41,15 @@ def test_an_unlucky_rung_among_good_ones_does_not_end_the_ladder():
 
 
 @given(st.integers(6, 24), st.sampled_from(RUNGS))
-def test_a_rung_spends_at_most_its_budget_and_leaves_out_what_would_read_next_to_nothing(encoders, budget):
+def test_a_rung_spends_its_budget_in_all_encoders(encoders, budget):
     retention = rung(encoders, budget)
+    assert len(retention) == retention.depth == encoders
+    assert work(retention.fractions) == pytest.approx(budget, abs=1e-3)
+
+
+@given(st.integers(6, 24), st.sampled_from(RUNGS))
+def test_a_rung_spends_at_most_its_budget_and_leaves_out_what_would_read_next_to_nothing(encoders, budget):
+    retention = rung(encoders, budget, leave_out=True)
     assert len(retention) == encoders
     assert budget - 0.03 < work(retention.fractions) <= budget + 1e-4
     assert min(retention.running.fractions) > 0.02

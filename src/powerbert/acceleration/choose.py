@@ -32,9 +32,15 @@ class Tried:
         return own | found | {"agreement": self.comparison.agreement, "chosen": chosen}
 
 
-def rung(encoders: int, budget: float) -> RetentionConfiguration:
-    """The configuration of a budget: a linear fall, and no encoder that would read next to nothing."""
-    return shallow(shaped("linear", encoders, budget))
+def rung(encoders: int, budget: float, *, leave_out: bool = False) -> RetentionConfiguration:
+    """The configuration of a budget: a linear fall.
+
+    leave_out: encoders that would read next to nothing. They cost next to nothing in a batch, but a text that is
+    answered alone waits for their weights. Without them the head reads an encoder that was never the last: that has to
+    be learned, and a ladder, which spends few batches on a rung, does not learn it (docs/results/accelerate.md).
+    """
+    falling = shaped("linear", encoders, budget)
+    return shallow(falling) if leave_out else falling
 
 
 def least_budget(encoders: int) -> float:

@@ -8,7 +8,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from powerbert.tasks.encoding import encode_split, texts_of
 from powerbert.tasks.task import Task
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import check_head, model_for
-from powerbert.training.options import AccelerateOptions, Options
+from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
 from powerbert.training.shapes import work
 from powerbert.training.steps import finetune, retrain
@@ -125,7 +125,7 @@ class Acceleration:
             folder, budget = self.work / f"timed-{number}", self.budget_of_speed()
             if not folder.is_dir():
                 network, tokenizer = load(self.original.folder)
-                save(apply(network, rung(self.encoders, budget)), tokenizer, folder)
+                save(apply(network, self.alone(budget)), tokenizer, folder)
             if (over := self.over(folder)) <= 1.0:
                 self.in_time = max(budget, self.in_time or 0.0)
             if SPARE <= over <= 1.0 or budget == least_budget(self.encoders):
@@ -185,7 +185,7 @@ class Acceleration:
         encoded = encode_data(self.data, network, tokenizer)
         for line in plan(encoded, network, tokenizer, self.options, headed=headed):
             logger.info(line)
-        self.original = self.step("fine-tuned", finetune, self.model, options=_fine_tuning(self.options))
+        self.original = self.step("fine-tuned", finetune, self.model, options=self.options.fine_tuning())
         network, self.tokenizer = load(self.original.folder)
         self.encoders, self.task, self.longest = encoders_of(network), encoded.task, encoded.max_length
         self.choosing, self.tokens = encoded.splits["dev"], sum(encoded.splits["train"]["length"][:])
@@ -219,7 +219,7 @@ class Acceleration:
         full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
         limit = MARGIN / self.slower * (full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3)
         least = least_budget(self.encoders)
-        found = budget_for(lambda each: self.costs.seconds(rung(self.encoders, each), self.lengths), limit, least)
+        found = budget_for(lambda each: self.costs.seconds(self.alone(each), self.lengths), limit, least)
         if found is None:
             logger.warning("the stated speed cannot be reached: the nearest model is made")
         return least if found is None else found
@@ -228,11 +228,15 @@ class Acceleration:
         """The configuration to re-train next; None if none keeps the goal."""
         if not self.goal.limits_loss:
             first = all(one.stage == "ladder" for one in self.tried)
-            return rung(self.encoders, (first and self.in_time) or self.budget_of_speed())
+            return self.alone((first and self.in_time) or self.budget_of_speed())
         missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
         milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
         found = cheapest(milder, self.goal) if milder else None
         return None if found is None else found.retention
+
+    def alone(self, budget: float) -> RetentionConfiguration:
+        """The configuration of a stated speed, which is re-trained by itself."""
+        return rung(self.encoders, budget, leave_out=self.goal.kind == LATENCY)
 
     def step(self, name: str, step: Callable[..., StepResult], model: Folder, **more: Any) -> StepResult:
         """Run a training step in a folder of its own."""
@@ -344,7 +348,3 @@ def check_original(folder: Path, task: Task) -> None:
     if type(model).__name__.endswith(SEQUENCE):
         remedy = "give a model of this task, or a pretrained encoder, which is fine-tuned first"
         check_head(model, folder, task, remedy)
-
-
-def _fine_tuning(options: AccelerateOptions) -> Options:
-    return Options(**{field.name: getattr(options, field.name) for field in fields(Options)})

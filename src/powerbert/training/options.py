@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -123,9 +123,13 @@ class AccelerateOptions(Options):
     ladder_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 3.0
     final_epochs: Annotated[float, "Passes of the re-training of the chosen configuration."] = 3.0
 
+    def fine_tuning(self) -> Options:
+        """Options of the fine-tuning."""
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
     def retraining(self, epochs: float, *, labelled: bool) -> RetrainOptions:
         """Options of one re-training; without labels the original model's answers alone teach."""
-        same = {field.name: getattr(self, field.name) for field in fields(Options)}
+        same = asdict(self.fine_tuning())
         return RetrainOptions(**same | {"epochs": epochs}, distillation=0.5 if labelled else 1.0)
 
 
