@@ -269,5 +269,7 @@ def test_where_no_retraining_keeps_the_goal_a_rung_that_does_is_taken_as_it_is(e
     (missed,) = [one for one in figures["tried"] if one["stage"] == "re-trained"]
     assert chosen["stage"] == "ladder"
     assert chosen["ms"] > missed["ms"]
+    assert missed["retention"].endswith(",0.0")  # by itself it first did without its last encoders
+    assert "0.0," not in chosen["retention"] + ","
     assert str(retention_of(powerbert.load(tmp_path / "fast")[0])) == chosen["retention"]
     assert figures["verdict"]["eliminated"]

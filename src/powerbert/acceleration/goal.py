@@ -43,7 +43,7 @@ class Goal:
         named = [(kind, value) for kind, value in given.items() if value is not None]
         if len(named) != 1:
             got = " and ".join(f"--{kind}" for kind, _ in named) or "none"
-            remedy = "give one: --max-loss 1.0, --max-disagreement 1%, --speedup 2.5 or --latency-ms 5"
+            remedy = "give one: --max-loss 1.0, --max-disagreement 5%, --speedup 2.5 or --latency-ms 5"
             raise PowerBertError("accelerate has one goal", got=got, remedy=remedy)
         return cls(*named[0])
 

@@ -20,7 +20,7 @@ from powerbert.tasks.registry import own_task
 from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Kind, Split, Task
 from powerbert.training.data import Data
-from powerbert.training.heads import label_names
+from powerbert.training.heads import check_head, label_names
 
 LEAST_TRAINED, LEAST_JUDGED = 64, 32  # rows; fewer teach nothing, or say nothing
 MOST_JUDGED = 2_000  # rows for each of the two judging parts, where they are taken from the training data
@@ -76,6 +76,14 @@ def parts_of_texts(model: Path, texts: DataSource, text: str, text_pair: str | N
         logger.info("asking the original model about %s texts", f"{len(split):,}")
         split = labelled_by(engine, split, task)
     return divide(task, {"train": split}, max_length, labelled=False)
+
+
+def check_original(folder: Path, task: Task) -> None:
+    """Refuse a classifier of another task: it was hardly meant, and its head would be thrown away."""
+    model, _ = load(folder)
+    if type(model).__name__.endswith(SEQUENCE):
+        remedy = "give a model of this task, or a pretrained encoder, which is fine-tuned first"
+        check_head(model, folder, task, remedy)
 
 
 def labelled_by(engine: Engine, split: Split, task: Task) -> Split:

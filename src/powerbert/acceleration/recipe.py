@@ -22,7 +22,7 @@ from powerbert.acceleration.engine import BATCH, Fastest, fastest_engine
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
 from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import NOTHING, Comparison, compare, pronounce
-from powerbert.acceleration.parts import Parts
+from powerbert.acceleration.parts import Parts, check_original
 from powerbert.acceleration.plan import plan
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
@@ -32,17 +32,16 @@ from powerbert.folders.atomic import only_run, write_file
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import machine
 from powerbert.modeling.apply import apply, encoders_of
-from powerbert.modeling.limits import RUN, SEQUENCE
+from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
 from powerbert.report.acceleration_html import acceleration_page
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split, texts_of
-from powerbert.tasks.task import Task
 from powerbert.training.data import answers_with, encode_data
-from powerbert.training.heads import check_head, model_for
+from powerbert.training.heads import model_for
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
-from powerbert.training.shapes import work
+from powerbert.training.shapes import shallow, work
 from powerbert.training.steps import finetune, retrain
 
 REPORT, REPORT_PAGE, COSTS, SPEEDS = "report.json", "report.html", "costs.json", "speeds.json"
@@ -63,7 +62,7 @@ class Acceleration:
         self, model: Folder, parts: Parts, goal: Goal, output: Folder, options: AccelerateOptions, *, progress: bool
     ) -> None:
         if goal.kind == LOSS and not parts.labelled:
-            remedy = "give --max-disagreement 1%, or labelled data"
+            remedy = "give --max-disagreement 5%, or labelled data"
             raise PowerBertError("--max-loss needs labels", got="texts alone", remedy=remedy)
         if parts.data.task.kind == "multiple-choice":
             raise UnsupportedModelError("accelerate serves sequence classifiers", got=parts.data.task.name)
@@ -102,13 +101,12 @@ class Acceleration:
 
     def as_it_is(self, ladder: StepResult) -> StepResult:
         """The fastest rung that keeps the goal without a re-training of its own; the original model if none does."""
-        if (retention := self.wanted()) is None:
-            self.chosen = None
+        self.chosen = self.next_rung()
+        if self.chosen is None:
             logger.warning(NOTHING)
             return self.original
-        self.chosen = next(one for one in self.tried if one.retention == retention)
         logger.info("no re-training keeps the goal; %s of the ladder does, and is taken as it is", self.chosen.name)
-        network, tokenizer = load(ladder.folder)
+        (network, tokenizer), retention = load(ladder.folder), self.chosen.retention
         folder = self.work / "as-it-is"
         save(apply(network, retention), tokenizer, folder, extra={RUN: (ladder.folder / RUN).read_bytes()})
         return replace(ladder, folder=folder, retention=retention)
@@ -225,14 +223,23 @@ class Acceleration:
         return least if found is None else found
 
     def wanted(self) -> RetentionConfiguration | None:
-        """The configuration to re-train next; None if none keeps the goal."""
+        """The configuration to re-train next; None if none keeps the goal.
+
+        By itself a rung may learn to do without the encoders that read next to nothing; if it does not, it keeps them.
+        """
         if not self.goal.limits_loss:
             first = all(one.stage == "ladder" for one in self.tried)
             return self.alone((first and self.in_time) or self.budget_of_speed())
+        if (found := self.next_rung()) is None:
+            return None
+        tried = [one.retention for one in self.tried if one.stage != "ladder"]
+        return next(each for each in (shallow(found.retention), found.retention) if each not in tried)
+
+    def next_rung(self) -> Tried | None:
+        """The fastest rung within the goal that is milder than all that was re-trained and missed it."""
         missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
         milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
-        found = cheapest(milder, self.goal) if milder else None
-        return None if found is None else found.retention
+        return cheapest(milder, self.goal) if milder else None
 
     def alone(self, budget: float) -> RetentionConfiguration:
         """The configuration of a stated speed, which is re-trained by itself."""
@@ -340,11 +347,3 @@ def run_acceleration(
         figures = under_way.already() or under_way.run()  # another run may have ended in the meantime
     shutil.rmtree(under_way.work, ignore_errors=True)
     return figures
-
-
-def check_original(folder: Path, task: Task) -> None:
-    """Refuse a classifier of another task: it was hardly meant, and its head would be thrown away."""
-    model, _ = load(folder)
-    if type(model).__name__.endswith(SEQUENCE):
-        remedy = "give a model of this task, or a pretrained encoder, which is fine-tuned first"
-        check_head(model, folder, task, remedy)
