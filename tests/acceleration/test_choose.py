@@ -28,6 +28,15 @@ def test_the_fastest_within_the_goal_is_taken():
     assert cheapest(tried([0.0, 0.2, 0.8, 1.5, 4.0]), Goal("max-loss", 1.0)).name == "3"
 
 
+def test_what_is_re_trained_may_miss_the_goal_by_its_doubt_and_no_more():
+    rungs = tried([1.4, 1.3, 1.2, 20.0])
+    goal = Goal("max-loss", 1.0)
+    assert cheapest(rungs, goal) is None
+    doubt = rungs[2].comparison.doubt(goal)
+    assert 0.2 < doubt < 10
+    assert cheapest(rungs, goal, hopeful=True).name == "3"
+
+
 def test_none_is_taken_where_all_lose_too_much():
     assert cheapest(tried([2.0, 3.0]), Goal("max-loss", 1.0)) is None
 

@@ -48,15 +48,20 @@ def least_budget(encoders: int) -> float:
     return max(LEAST_BUDGET, work([1.0, *[LEAST] * (encoders - 1)]) + 1e-3)
 
 
-def cheapest(tried: Sequence[Tried], goal: Goal) -> Tried | None:
+def cheapest(tried: Sequence[Tried], goal: Goal, *, hopeful: bool = False) -> Tried | None:
     """The fastest configuration within the goal; None if there is none.
 
     A milder configuration of the same ladder loses no more: what is lost is made to rise with the speed (isotonic
-    regression), which takes out much of the noise of a few hundred rows.
+    regression), which takes out much of the noise of a few hundred rows. hopeful: it may miss the goal by a standard
+    error, where it is re-trained and asked again before anything is decided.
     """
     slowest_first = sorted(tried, key=lambda one: -one.seconds)
     smooth = isotonic_regression([one.comparison.spent(goal) for one in slowest_first]).x
-    within = [one for one, lost in zip(slowest_first, smooth, strict=True) if lost <= goal.value]
+    within = [
+        one
+        for one, lost in zip(slowest_first, smooth, strict=True)
+        if lost <= goal.value + (one.comparison.doubt(goal) if hopeful else 0.0)
+    ]
     return within[-1] if within else None
 
 

@@ -230,16 +230,16 @@ class Acceleration:
         if not self.goal.limits_loss:
             first = all(one.stage == "ladder" for one in self.tried)
             return self.alone((first and self.in_time) or self.budget_of_speed())
-        if (found := self.next_rung()) is None:
+        if (found := self.next_rung(hopeful=True)) is None:
             return None
         tried = [one.retention for one in self.tried if one.stage != "ladder"]
         return next(each for each in (shallow(found.retention), found.retention) if each not in tried)
 
-    def next_rung(self) -> Tried | None:
+    def next_rung(self, *, hopeful: bool = False) -> Tried | None:
         """The fastest rung within the goal that is milder than all that was re-trained and missed it."""
         missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
         milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
-        return cheapest(milder, self.goal) if milder else None
+        return cheapest(milder, self.goal, hopeful=hopeful) if milder else None
 
     def alone(self, budget: float) -> RetentionConfiguration:
         """The configuration of a stated speed, which is re-trained by itself."""
