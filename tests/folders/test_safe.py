@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
@@ -28,6 +30,7 @@ from transformers import (
 from transformers.utils import logging
 
 from powerbert.errors import ModelFolderError
+from powerbert.folders import safe
 from powerbert.folders.safe import read_model, read_tokenizer, silenced
 
 # ---- what loads --------------------------------------------------------------------------
@@ -176,6 +179,25 @@ def test_overlapping_readers_leave_the_settings_of_the_caller(good: Path) -> Non
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: read_model(good, TYPES), range(8)))
     assert logging.get_verbosity() == verbosity
+
+
+def test_threads_load_one_after_another(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overlapping, they would leave transformers without tied weights in the whole process."""
+    ties, load, now, most = PreTrainedModel.tie_weights, safe._load, [], []
+
+    def slow(*given: Any) -> PreTrainedModel:
+        now.append(1)
+        time.sleep(0.05)
+        most.append(len(now))
+        loaded = load(*given)
+        now.pop()
+        return loaded
+
+    monkeypatch.setattr(safe, "_load", slow)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: read_model(good, TYPES), range(8)))
+    assert max(most) == 1
+    assert PreTrainedModel.tie_weights is ties
 
 
 def test_reading_never_goes_online(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:

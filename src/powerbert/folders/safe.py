@@ -59,7 +59,9 @@ def read_model(folder: str | Path, model_types: Collection[str]) -> PreTrainedMo
     with silenced(), one_line(f"{folder / CONFIG} does not describe a {model_class.__name__}", SAVE_AGAIN):
         empty, config, options = _build_empty(folder / CONFIG, model_class, data, header)
     _check_weights(folder, empty, header)
-    with silenced(), one_line(f"the weights in {folder} cannot be loaded", SAVE_AGAIN):
+    # One thread at a time: while transformers loads, it unties weights for the whole process, and of two loads that
+    # overlap the last one would leave them untied for good.
+    with _loading, silenced(), one_line(f"the weights in {folder} cannot be loaded", SAVE_AGAIN):
         return _load(folder, model_class, config, options)
 
 
@@ -225,7 +227,7 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
-_lock = threading.Lock()
+_lock, _loading = threading.Lock(), threading.Lock()
 _readers: list[tuple[int, Any]] = []  # per thread: verbosity and hook as the first one found them
 
 
