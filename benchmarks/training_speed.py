@@ -3,16 +3,14 @@
     python benchmarks/training_speed.py --model ../shared/models/gte-small --data ../shared/data --task MRPC
 
 Stock is Trainer as it comes, with its grouping by length and its fused AdamW, on the same rows in the same batches.
-The clock counts the CPU time of the steps: no evaluation, no checkpoint. Step 3 re-trains a linear fall
-on the teacher's answers. Every arm is a process of its own; ours have huge pages, as `powerbert finetune` asks for. The
-figure is the median over the rounds of the ratio within a round.
+The clock counts the CPU time of the steps: no evaluation, no checkpoint. Step 3 re-trains a linear fall on the
+teacher's answers. Every arm is a process of its own. The figure is the median over the rounds of the ratio within one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -97,14 +95,13 @@ def re_training(given: argparse.Namespace, data: Data, root: Path) -> float:
     return ours(again)
 
 
-ARMS = {"stock": stock, "stock, huge pages": stock, "fine-tuning": fine_tuning, "re-training": re_training}
+ARMS = {"stock": stock, "fine-tuning": fine_tuning, "re-training": re_training}
 
 
 def in_a_process(name: str, root: str) -> float:
     """The seconds of an arm in a process of its own."""
-    pages = {} if name == "stock" else {"THP_MEM_ALLOC_ENABLE": "1"}
     command = [sys.executable, *sys.argv, "--arm", name, "--root", root]
-    done = subprocess.run(command, env=os.environ | pages, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return float(done.stdout.split()[-1])
 
 

@@ -1,7 +1,6 @@
 """The training commands: each reads its data, runs a step, and ends with a summary."""
 
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,7 +103,6 @@ def prepare() -> None:
     logs: Any = transformers_logging
     disable_progress_bars()
     logs.disable_progress_bar()
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks for huge pages: a tenth more tokens a second
     ours = logging.getLogger("powerbert.training")
     ours.setLevel(logging.INFO)
     if not any(isinstance(handler, Notes) for handler in ours.handlers):
