@@ -76,8 +76,9 @@ class RetentionParameters:
                 # By the parameter itself, which tells apart what as r counts as 1. Of equal ones the last ranks go
                 # first: no gradient ever reaches those of an encoder that only CLS leaves.
                 depths, ranks = numpy.indices(self.parameter.shape)
-                falling = numpy.lexsort([-each.ravel() for each in (depths, ranks)] + [self.parameter.ravel().numpy()])
-                places = torch.from_numpy(falling).argsort().view_as(r)
+                own = self.parameter.ravel().numpy(force=True)
+                falling = numpy.lexsort([-depths.ravel(), -ranks.ravel(), own])
+                places = torch.from_numpy(falling).to(r.device).argsort().view_as(r)
                 found = ((places >= gone).to(r.dtype) for gone in range(r.numel() + 1))
                 most = budget + 1e-6  # a third in fp32 is more than a third
                 r = next(each for each in found if work_of(each, self.max_length) <= most or not each.any())
