@@ -1,11 +1,11 @@
 """Run `accelerate --max-loss 1.0`, with no other choice, on the paper's tasks, and write a table of what comes of it.
 
     python benchmarks/accelerate_tasks.py --model ../shared/models/gte-small --data ../shared/data \\
-        --output RUNS --tasks CoLA,RTE,MRPC,STS-B --seeds 0,1,2
+        --output RUNS --results docs/results/accelerate/tasks --tasks CoLA,RTE,MRPC,STS-B --seeds 0,1,2
 
-Beside it a model is fine-tuned for as many epochs as the accelerated one had in all, so that neither is favoured;
-both are scored on the half of dev that judges. Everything resumes: run the same command again. `--table` prints
-what is there.
+With `--longer` the fine-tuned model is trained for as many epochs more as the accelerated one had, so that neither is
+favoured; all are scored on the half of dev that judges. Everything resumes: run the same command again. The figures of
+each run that is complete are copied to RESULTS, from where `--table` prints them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from powerbert.acceleration.goal import Goal
-from powerbert.acceleration.parts import divide
-from powerbert.acceleration.recipe import REPORT, run_acceleration
+from powerbert.acceleration.parts import Parts, divide
+from powerbert.acceleration.recipe import run_acceleration
+from powerbert.machine.describe import machine
 from powerbert.modeling.storage import load
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.readers import task_data
@@ -27,8 +28,6 @@ from powerbert.tasks.registry import find_task
 from powerbert.training import Options, finetune
 from powerbert.training.data import evaluate
 from powerbert.training.options import AccelerateOptions
-
-LONGER = "longer.json"
 
 
 @dataclass(frozen=True)
@@ -42,40 +41,46 @@ class Part:
 
 PARTS = {
     "SST-2": Part(rows=20_000),
-    "QNLI": Part(rows=6_000, dev_rows=2_000),
-    "QQP": Part(rows=8_000, dev_rows=2_000),
-    "MNLI-m": Part(rows=8_000, dev_rows=2_000),
-    "IMDB": Part(rows=2_000, dev_rows=1_000, max_length=512),
+    "QNLI": Part(rows=3_000, dev_rows=2_000),
+    "QQP": Part(rows=4_000, dev_rows=2_000),
+    "MNLI-m": Part(rows=4_000, dev_rows=2_000),
+    "IMDB": Part(rows=1_000, dev_rows=1_000, max_length=512),
 }
 """Tasks that are not used whole."""
+LEFT_OUT = ("examples", "machine", "commands", "by_length", "time")  # of a report: long, or not for a table
 
 
-def run(task_name: str, seed: int, model: Path, data: str, root: Path) -> None:
-    """One task and seed: the acceleration, and the longer fine-tuning."""
-    task, part, home = find_task(task_name), PARTS.get(task_name, Part()), root / f"{task_name}-{seed}"
+def parts_of(task_name: str, seed: int, data: str) -> Parts:
+    """Rows that train, choose and judge; the last two are the same for every seed."""
+    task, part = find_task(task_name), PARTS.get(task_name, Part())
     splits = task_data(data, task)
     asked = {"train": splits["train"].part(part.rows, seed), "dev": splits["dev"].part(part.dev_rows, 0)}
-    parts = divide(task, asked, part.max_length)
+    return divide(task, asked, part.max_length)
+
+
+def accelerate(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
+    """One task and seed."""
     options = AccelerateOptions(seed=seed)
-    run_acceleration(model, parts, Goal("max-loss", 1.0), home / "fast", options, progress=True)
-    epochs = options.epochs + options.ladder_epochs + options.final_epochs
-    longer = finetune(model, parts.data, home / "longer", Options(epochs=epochs, seed=seed), progress=True)
-    network, tokenizer = load(longer.folder)
-    rows = encode_split(parts.verdict, task, tokenizer, tokenizer.model_max_length)
-    (home / LONGER).write_text(json.dumps(evaluate(network, rows, task, tokenizer).to_json()))
+    return run_acceleration(model, parts, Goal("max-loss", 1.0), home / "fast", options, progress=True)
 
 
-def table(root: Path) -> str:
+def longer(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
+    """The metric, on the rows that judge, of a model fine-tuned for as many epochs as the accelerated one had in all."""
+    own = AccelerateOptions(seed=seed)
+    options = Options(epochs=own.epochs + own.retraining_epochs, seed=seed)
+    network, tokenizer = load(finetune(model, parts.data, home / "longer", options, progress=True).folder)
+    rows = encode_split(parts.verdict, parts.data.task, tokenizer, tokenizer.model_max_length)
+    return evaluate(network, rows, parts.data.task, tokenizer).to_json()
+
+
+def table(results: Path) -> str:
     """Every run that is complete, as Markdown."""
-    lines = [
-        "| task | seed | fine-tuned | fine-tuned longer | accelerated | lost | work | fp32 | int8 | fine-tunings |"
-    ]
+    lines = ["| task | seed | fine-tuned | longer | accelerated | lost | work | fp32 | int8 | fine-tunings |"]
     lines.append("|" + "---|" * 10)
-    for path in sorted(root.glob(f"*/fast/{REPORT}")):
+    for path in sorted(results.glob("*.json")):
         figures: dict[str, Any] = json.loads(path.read_text())
-        name, _, seed = path.parents[1].name.rpartition("-")
-        longer = path.parents[1] / LONGER
-        other = f"{100 * json.loads(longer.read_text())['value']:.1f}" if longer.is_file() else ""
+        name, _, seed = path.stem.rpartition("-")
+        other = f"{100 * figures['longer']['value']:.1f}" if "longer" in figures else ""
         low, high = figures["verdict"]["interval"]
         times = {
             row["precision"]: row["ratio"]
@@ -97,17 +102,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, help="folder of a pretrained encoder")
     parser.add_argument("--data", help="folder of the tasks")
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output", type=Path, help="folder of the runs")
+    parser.add_argument("--results", type=Path, required=True, help="folder of the figures")
     parser.add_argument("--tasks", default="CoLA,RTE,MRPC,STS-B")
     parser.add_argument("--seeds", default="0")
+    parser.add_argument("--longer", action="store_true", help="fine-tune for longer, too")
     parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("powerbert.training").setLevel(logging.INFO)
+    asked.results.mkdir(parents=True, exist_ok=True)
     for name in () if asked.table else asked.tasks.split(","):
         for seed in map(int, asked.seeds.split(",")):
-            run(name, seed, asked.model, asked.data, asked.output)
-    print(table(asked.output))
+            own = parts_of(name, seed, asked.data), seed, asked.model, asked.output / f"{name}-{seed}"
+            figures = {key: value for key, value in accelerate(*own).items() if key not in LEFT_OUT}
+            figures |= {"machine": machine()["processor"]} | ({"longer": longer(*own)} if asked.longer else {})
+            (asked.results / f"{name}-{seed}.json").write_text(json.dumps(figures, indent=1) + "\n")
+    print(table(asked.results))
 
 
 if __name__ == "__main__":

@@ -54,5 +54,5 @@ def test_a_training_costs_its_epochs_times_its_work(tmp_path, skipped):
     result = {"skipped": skipped, "seconds": 5.0}
     record = {"settings": {"options": {"epochs": 2.0}}, "result": result}
     (tmp_path / RUN).write_text(json.dumps(record))
-    (found,) = costs_of([tmp_path], 1000, 4.0, [0.5])
+    (found,) = costs_of({tmp_path: 0.5}, 1000, 4.0)
     assert (found["tokens"], found["fine_tunings"]) == ((0, 0.0) if skipped else (2000, 0.25))

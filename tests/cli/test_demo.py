@@ -38,7 +38,7 @@ def run(home, monkeypatch):
     monkeypatch.setattr(demo, "model_folder", lambda: folder)
     monkeypatch.setattr(demo, "_parts", lambda: Parts(data, data.splits["dev"], "a tiny task"))
     monkeypatch.setattr(demo, "GOAL", Goal("max-loss", 99.0))
-    monkeypatch.setattr(demo, "OPTIONS", AccelerateOptions(epochs=1, ladder_epochs=1, final_epochs=1, batch_size=16))
+    monkeypatch.setattr(demo, "OPTIONS", AccelerateOptions(epochs=1, retraining_epochs=1, batch_size=16))
     monkeypatch.setattr(demo, "SHOWN_WORDS", range(20))
     monkeypatch.setattr(engine, "installed", lambda: ["torch", "onnx"])
     monkeypatch.setattr(cost, "fastest", lambda verdicts: None)

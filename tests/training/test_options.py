@@ -28,7 +28,7 @@ BAD = [
     *[("distillation", value) for value in (-0.1, 1.1, float("nan"))],
     *[("temperature", value) for value in (0.0, float("inf"), float("nan"))],
     *[("hidden_weight", value) for value in (-1, float("nan"))],
-    *[(name, value) for name in ("ladder_epochs", "final_epochs") for value in (0, -1, float("nan"))],
+    *[(name, value) for name in ("retraining_epochs",) for value in (0, -1, float("nan"))],
     *[("budget", value) for value in (0, 1, float("nan"))],
     *[("smallest", value) for value in (0, 1, float("nan"))],
 ]
@@ -61,6 +61,23 @@ def test_every_number_and_choice_has_a_rule_that_is_tried_above():
 )
 def test_the_effective_batch_is_the_published_one_whatever_fits_at_once(given, processes, expected):
     options = Options(**given).for_task(find_task("SST-2"), processes)  # published: 64
+    assert (options.batch_size, options.accumulation) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "expected"),
+    [
+        (Options, 300, (16, 4)),
+        (Options, 55, (16, 4)),
+        (Options, 27, (32, 2)),
+        (Options, 13, (64, 1)),
+        (Options, 2, (64, 1)),
+        (RetrainOptions, 55, (32, 2)),
+        (RetrainOptions, 27, (64, 1)),
+    ],
+)
+def test_more_short_inputs_are_trained_on_at_once_and_the_effective_batch_stays(kind, length, expected):
+    options = kind().for_task(find_task("SST-2"), 1, length)
     assert (options.batch_size, options.accumulation) == expected
 
 

@@ -1,6 +1,6 @@
 """What the report shows beside the verdict: agreement by length, where the time goes, words that survive, costs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,13 @@ def examples(
     return found
 
 
-def costs_of(folders: Sequence[Path], tokens: int, fine_tuning: float, shares: Sequence[float]) -> list[dict[str, Any]]:
+def costs_of(trained: Mapping[Path, float], tokens: int, fine_tuning: float) -> list[dict[str, Any]]:
     """What each training cost: real tokens, seconds, and how many fine-tunings of `fine_tuning` epochs that is.
 
-    tokens: of one pass over the training data. shares: of the work that each training's configurations process.
+    trained: folders, and the share of the work that the configurations of each process. tokens: of one pass.
     """
     found = []
-    for folder, share in zip(folders, shares, strict=True):
+    for folder, share in trained.items():
         record = read_run(folder)
         epochs = 0.0 if record["result"]["skipped"] else float(record["settings"]["options"]["epochs"])
         worth = epochs * share / fine_tuning

@@ -36,12 +36,6 @@ class Comparison:
         """What the goal counts: points of the metric, or percent of other answers."""
         return self.differing if goal.kind == DISAGREEMENT else self.loss
 
-    def doubt(self, goal: Goal) -> float:
-        """The standard error of what the goal counts, on these rows."""
-        if goal.kind == DISAGREEMENT:
-            return 100 * (self.agreement * (1 - self.agreement) / self.rows) ** 0.5
-        return (self.interval.high - self.interval.low) / (2 * 1.96)
-
     @property
     def differing(self) -> float:
         """Percent of other answers; of a regression, what the rank correlation lacks."""

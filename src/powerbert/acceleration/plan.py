@@ -14,7 +14,6 @@ from powerbert.training.options import AccelerateOptions
 from powerbert.training.trainer import FORWARD
 
 TIMED_ROWS = 16  # of the step that is timed
-TYPICAL = 0.45  # share of the work of the configuration that is chosen in the end
 ENGINES_TAKE = 12.0  # seconds for each encoder: to trace it twice, to quantise it, and to measure it in all engines
 
 
@@ -29,11 +28,10 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
         torch.set_num_threads(before)
     tokens = sum(encoded.splits["train"]["length"][:])
     encoders = int(network.config.num_hidden_layers)
-    ladder = options.ladder_epochs * sum(RUNGS) / len(RUNGS) + 1 / FORWARD
+    ladder = options.retraining_epochs * sum(RUNGS) / len(RUNGS) + 1 / FORWARD
     stages = {
         "fine-tune the original model": 0.0 if headed else options.epochs * tokens / rate,
         f"re-train for {len(RUNGS)} configurations at once": ladder * tokens / rate,
-        "re-train the chosen configuration": (options.final_epochs * TYPICAL + 1 / FORWARD) * tokens / rate,
         "find the fastest engine and judge": ENGINES_TAKE * encoders,
     }
     lines = [f"{name}: about {duration(each)}" for name, each in stages.items() if each]

@@ -1,4 +1,4 @@
-"""`accelerate` from top to bottom: fine-tune, re-train over a ladder of configurations, choose, re-train, judge.
+"""`accelerate` from top to bottom: fine-tune, re-train once for a ladder of configurations, choose, measure, judge.
 
 Every training is a folder in OUTPUT.partial and is not done twice; one that was stopped goes on where it was.
 Everything is chosen on one part of the data and judged on another.
@@ -39,14 +39,15 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split, texts_of
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
+from powerbert.training.ladder import dial_of
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
-from powerbert.training.shapes import shallow, work
+from powerbert.training.shapes import work
 from powerbert.training.steps import finetune, retrain
 
 REPORT, REPORT_PAGE, COSTS, SPEEDS = "report.json", "report.html", "costs.json", "speeds.json"
+LADDER = "ladder"  # the folder of the re-training
 SCALED_BY = 256  # texts of the training data from which int8 takes its scales
-TRIES = 3  # configurations that are re-trained by themselves; the next if one misses the goal
 NEAR = (1.3, 1.15, 1.0, 0.87, 0.75)  # rungs around the budget that a stated speed asks for
 TIMED = 3  # configurations that are measured before any training, where the goal is a speed
 SPARE = 0.9  # of the time that the goal allows: a faster model than that would lose more than it has to
@@ -70,11 +71,11 @@ class Acceleration:
         self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output).resolve()
         self.data, self.options, self.progress = parts.data, options, progress
         self.work = self.output.with_name(self.output.name + ".partial")
+        self.rungs: list[RetentionConfiguration] = []
         self.tried: list[Tried] = []
         self.chosen: Tried | None = None
-        self.trained: list[tuple[StepResult, float]] = []  # each training, and the share of the work that it ran
         self.engines: dict[Path, Fastest] = {}  # by the folder that was measured
-        self.in_time: float | None = None  # the largest budget that was measured to be as fast as stated
+        self.enough = 0.0  # the largest budget that was measured to be as fast as stated
         self.slower = 1.0  # how many times as long the last model really takes as the table of costs said
 
     def run(self) -> dict[str, Any]:
@@ -83,39 +84,39 @@ class Acceleration:
         if not self.goal.limits_loss:
             self.calibrate()
         budgets = self.budgets()
-        rungs = [rung(self.encoders, budget) for budget in budgets]
+        self.rungs = [rung(self.encoders, budget) for budget in budgets]
         most, least = 100 * budgets[0], 100 * budgets[-1]
-        logger.info("re-training once for %d configurations, %.0f to %.0f %% of the work", len(rungs), most, least)
-        ladder = self.retrained("ladder", self.original, rungs[len(rungs) // 2], ladder=rungs)
-        for budget, each in zip(budgets, rungs, strict=True):
-            self.attempt(f"{budget:.0%}", "ladder", ladder, each)
-        for number in range(1, TRIES + 1):
-            if (retention := self.wanted()) is None:
-                break
-            logger.info("re-training %s, %.0f %% of the work", retention, 100 * work(retention.fractions))
-            final = self.retrained(f"re-trained-{number}", ladder, retention)
-            self.chosen = self.attempt(f"{work(retention.fractions):.0%}", "re-trained", final, retention)
-            if self.keeps(self.chosen, final) or (number == TRIES and not self.goal.limits_loss):
-                return self.finish(final)
-        return self.finish(self.as_it_is(ladder))
+        logger.info("re-training once for %d configurations, %.0f to %.0f %% of the work", len(budgets), most, least)
+        ladder = self.retrained()
+        for budget, each in zip(budgets, self.rungs, strict=True):
+            self.attempt(f"{budget:.0%}", ladder, each)
+        return self.finish(self.chosen_of(ladder) if self.goal.limits_loss else self.in_time(ladder))
 
-    def as_it_is(self, ladder: StepResult) -> StepResult:
-        """The fastest rung that keeps the goal without a re-training of its own; the original model if none does."""
-        self.chosen = self.next_rung()
+    def chosen_of(self, ladder: StepResult) -> StepResult:
+        """The fastest rung that keeps the goal on the rows that choose; the original model if none does."""
+        self.chosen = cheapest(self.tried, self.goal)
         if self.chosen is None:
             logger.warning(NOTHING)
             return self.original
-        logger.info("no re-training keeps the goal; %s of the ladder does, and is taken as it is", self.chosen.name)
-        (network, tokenizer), retention = load(ladder.folder), self.chosen.retention
-        folder = self.work / "as-it-is"
-        save(apply(network, retention), tokenizer, folder, extra={RUN: (ladder.folder / RUN).read_bytes()})
-        return replace(ladder, folder=folder, retention=retention)
+        return self.at(ladder, self.chosen)
 
-    def keeps(self, own: Tried, final: StepResult) -> bool:
-        """Whether a re-trained model keeps the goal, on the rows that choose or by the clock."""
-        if self.goal.limits_loss:
-            return own.comparison.spent(self.goal) <= self.goal.value
-        return self.over(final.folder) <= 1.0
+    def in_time(self, ladder: StepResult) -> StepResult:
+        """The mildest rung that is as fast as stated by the clock; the fastest of all, if none is."""
+        quick = [one for one in self.tried if work(one.retention.fractions) <= self.enough + 1e-3]
+        for one in quick or self.tried[-1:]:
+            self.chosen, found = one, self.at(ladder, one)
+            if self.over(found.folder) <= 1.0:
+                break
+        return found
+
+    def at(self, ladder: StepResult, own: Tried) -> StepResult:
+        """The folder of the ladder with one of its configurations, and with all of them on its dial."""
+        folder = self.work / f"at-{own.name}"
+        if not folder.is_dir():
+            network, tokenizer = load(ladder.folder)
+            extra = {RUN: (ladder.folder / RUN).read_bytes()}
+            save(apply(network, own.retention), tokenizer, folder, extra=extra, dial=dial_of(self.rungs))
+        return replace(ladder, folder=folder, retention=own.retention)
 
     def calibrate(self) -> None:
         """Find the budget of a stated speed by real measurements before any training: weights do not change speed."""
@@ -123,9 +124,10 @@ class Acceleration:
             folder, budget = self.work / f"timed-{number}", self.budget_of_speed()
             if not folder.is_dir():
                 network, tokenizer = load(self.original.folder)
-                save(apply(network, self.alone(budget)), tokenizer, folder)
-            if (over := self.over(folder)) <= 1.0:
-                self.in_time = max(budget, self.in_time or 0.0)
+                save(apply(network, rung(self.encoders, budget)), tokenizer, folder)
+            over = self.over(folder)
+            if over <= 1.0 or budget == least_budget(self.encoders):
+                self.enough = max(budget, self.enough)
             if SPARE <= over <= 1.0 or budget == least_budget(self.encoders):
                 break
 
@@ -180,6 +182,8 @@ class Acceleration:
     def prepare(self) -> None:
         """The original model with its head, its answers to the rows that choose, and what an encoder costs."""
         network, tokenizer, headed = model_for(self.model, self.data.task, self.options.seed)
+        if encoders_of(network) < 2:
+            raise UnsupportedModelError("there is nothing to eliminate", got="1 encoder", rule="at least 2")
         encoded = encode_data(self.data, network, tokenizer)
         for line in plan(encoded, network, tokenizer, self.options, headed=headed):
             logger.info(line)
@@ -209,67 +213,36 @@ class Acceleration:
         least = least_budget(self.encoders)
         if self.goal.limits_loss:
             return [budget for budget in RUNGS if budget > least]
-        wanted = self.in_time or self.budget_of_speed()
-        return sorted({min(0.95, max(least, factor * wanted)) for factor in NEAR}, reverse=True)
+        self.enough = self.enough or self.budget_of_speed()
+        return sorted({min(RUNGS[0], max(least, factor * self.enough)) for factor in NEAR}, reverse=True)
 
     def budget_of_speed(self) -> float:
         """The largest budget that is as fast as stated, by the table of costs; the least, if none is."""
         full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
         limit = MARGIN / self.slower * (full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3)
         least = least_budget(self.encoders)
-        found = budget_for(lambda each: self.costs.seconds(self.alone(each), self.lengths), limit, least)
+        found = budget_for(lambda each: self.costs.seconds(rung(self.encoders, each), self.lengths), limit, least)
         if found is None:
             logger.warning("the stated speed cannot be reached: the nearest model is made")
         return least if found is None else found
-
-    def wanted(self) -> RetentionConfiguration | None:
-        """The configuration to re-train next; None if none keeps the goal.
-
-        By itself a rung may learn to do without the encoders that read next to nothing; if it does not, it keeps them.
-        """
-        if not self.goal.limits_loss:
-            first = all(one.stage == "ladder" for one in self.tried)
-            return self.alone((first and self.in_time) or self.budget_of_speed())
-        if (found := self.next_rung(hopeful=True)) is None:
-            return None
-        tried = [one.retention for one in self.tried if one.stage != "ladder"]
-        return next(each for each in (shallow(found.retention), found.retention) if each not in tried)
-
-    def next_rung(self, *, hopeful: bool = False) -> Tried | None:
-        """The fastest rung within the goal that is milder than all that was re-trained and missed it."""
-        missed = [one.seconds for one in self.tried if one.stage != "ladder"]  # what is as fast would miss as well
-        milder = [one for one in self.tried if one.stage == "ladder" and one.seconds > max(missed, default=0.0)]
-        return cheapest(milder, self.goal, hopeful=hopeful) if milder else None
-
-    def alone(self, budget: float) -> RetentionConfiguration:
-        """The configuration of a stated speed, which is re-trained by itself."""
-        return rung(self.encoders, budget, leave_out=self.goal.kind == LATENCY)
 
     def step(self, name: str, step: Callable[..., StepResult], model: Folder, **more: Any) -> StepResult:
         """Run a training step in a folder of its own."""
         return step(model, self.data, self.work / name, progress=self.progress, **more)
 
-    def retrained(self, name: str, start: StepResult, retention: RetentionConfiguration, **more: Any) -> StepResult:
-        """Re-train from a folder, taught by the original model."""
-        epochs = self.options.ladder_epochs if more else self.options.final_epochs
-        options = self.options.retraining(epochs, labelled=self.parts.labelled)
-        teacher = self.original.folder
-        result = self.step(name, retrain, start.folder, options=options, retention=retention, teacher=teacher, **more)
-        rungs = more.get("ladder", [retention])
-        self.trained.append((result, float(numpy.mean([work(each.fractions) for each in rungs]))))
-        return result
+    def retrained(self) -> StepResult:
+        """Re-train once for all rungs, taught by the original model."""
+        options = self.options.retraining(labelled=self.parts.labelled)
+        own = {"retention": self.rungs[len(self.rungs) // 2], "ladder": self.rungs, "teacher": self.original.folder}
+        return self.step(LADDER, retrain, self.original.folder, options=options, **own)
 
-    def attempt(self, name: str, stage: str, result: StepResult, retention: RetentionConfiguration) -> Tried:
-        """Ask a trained model with a configuration about the rows that choose."""
-        network, tokenizer = load(result.folder)
+    def attempt(self, name: str, ladder: StepResult, retention: RetentionConfiguration) -> None:
+        """Ask the re-trained model with a configuration about the rows that choose."""
+        network, tokenizer = load(ladder.folder)
         with TorchEngine(apply(network, retention), tokenizer) as engine:
-            comparison = self.compared(engine)
-        found = Tried(name, stage, retention, comparison, self.costs.seconds(retention, self.lengths))
-        logger.info(
-            "%s %s: %.2f points lost, %.1f %% other answers", stage, name, comparison.loss, comparison.differing
-        )
-        self.tried.append(found)
-        return found
+            found = self.compared(engine)
+        logger.info("%s of the work: %.2f points lost, %.1f %% other answers", name, found.loss, found.differing)
+        self.tried.append(Tried(name, retention, found, self.costs.seconds(retention, self.lengths)))
 
     def compared(self, engine: Engine) -> Comparison:
         """An engine against the original model, on the rows that choose."""
@@ -284,7 +257,8 @@ class Acceleration:
         extra[RUN] = (final.folder / RUN).read_bytes()  # with N, by which texts are cut as they were in training
         name = f"{fastest.arm.engine}-{fastest.arm.precision}"
         graph = {} if fastest.graph is None else {name: fastest.graph}
-        save(network, tokenizer, self.output, extra=extra, graphs=graph, engine=next(iter(graph), None))
+        dial = {} if final.retention is None else dial_of(self.rungs)
+        save(network, tokenizer, self.output, extra=extra, graphs=graph, engine=next(iter(graph), None), dial=dial)
         return figures
 
     def judged(self, final: StepResult, fastest: Fastest) -> dict[str, Any]:
@@ -298,7 +272,8 @@ class Acceleration:
         comparison = compare(self.task.metric, before, after, labels)
         retention = final.retention or RetentionConfiguration.full(self.encoders)
         ms = {name: 1e3 * fastest.seconds(name) for name in ("full", "eliminated")}
-        costs = [self.original, *(result for result, _ in self.trained)], [1.0, *(share for _, share in self.trained)]
+        share = float(numpy.mean([work(each.fractions) for each in self.rungs]))
+        trained = {self.original.folder: 1.0, self.work / LADDER: share}
         return {
             "version": __version__,
             "settings": self.settings,
@@ -321,7 +296,7 @@ class Acceleration:
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
             "by_length": agreement_by_length(self.task, rows["length"][:], before, after),
             "examples": examples(final.folder, self.task, texts, before, after, labels),
-            "costs": costs_of([result.folder for result in costs[0]], self.tokens, self.options.epochs, costs[1]),
+            "costs": costs_of(trained, self.tokens, self.options.epochs),
             "commands": [command_line()],
         }
 

@@ -20,7 +20,9 @@ from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace_graph
 from powerbert.export.write import RUNTIMES, export
+from powerbert.folders.manifest import read_manifest
 from powerbert.modeling.apply import remove, retention_of, unpad
+from powerbert.modeling.dial import by_depth, dial_in
 from powerbert.modeling.limits import Batch, limits_of
 from powerbert.modeling.packing import unpack
 from powerbert.modeling.storage import load
@@ -88,8 +90,10 @@ class Workbench:
         self.scaling = list(scaling) or self.texts[:SCALING_TEXTS]
         self.engines: dict[tuple[str, str, bool, bool], Engine] = {}
         self.programs: dict[bool, Any] = {}
-        model, self.tokenizer = load(folder)
+        manifest = read_manifest(folder)
+        model, self.tokenizer = load(folder, manifest=manifest)
         self.retention = retention_of(model)
+        self.dial = dial_in(folder, manifest, self.retention)
         # To count on and to copy: what is timed has a copy of its own, on packed weights.
         self.models = {True: model, False: remove(copy.deepcopy(model))}
         self.counted: dict[tuple[bool, bool, int], int] = {}
@@ -112,10 +116,13 @@ class Workbench:
         if engine == TorchEngine.name:
             return TorchEngine(model, self.tokenizer, unpadded=packed)
         target = self.graph(engine, precision, eliminated)
+        dial = self.dial if eliminated else {}
         if eliminated not in self.programs:  # tracing is what takes long
-            self.programs[eliminated] = trace_graph(model, limits_of(model, self.tokenizer))
-        program = self.programs[eliminated]
-        export(model, self.tokenizer, target, engine, precision, calibration=self.scaling, program=program)
+            limits, groups = limits_of(model, self.tokenizer), by_depth(retention_of(model), dial)
+            traced = {depth: trace_graph(model, limits, served) for depth, served in groups.items()}
+            self.programs[eliminated] = traced or trace_graph(model, limits)
+        more = {"calibration": self.scaling, "program": self.programs[eliminated], "dial": dial}
+        export(model, self.tokenizer, target, engine, precision, **more)
         return ENGINES[engine].load(target, precision, self.threads)  # as asked, even where it is slower
 
     def graph(self, engine: str, precision: str, eliminated: bool) -> Path:

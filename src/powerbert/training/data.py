@@ -29,6 +29,8 @@ from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Split, Task, check_max_length
 from powerbert.text.batches import flattened
 
+SAMPLED, CHARACTERS = 1_000, 4.5  # rows of which the length is estimated, and characters of a token
+
 
 @dataclass(frozen=True)
 class Data:
@@ -59,6 +61,13 @@ class Data:
             for batch in split.dataset.iter(batch_size=10_000):
                 content.update(json.dumps(batch, sort_keys=True).encode())
         return content.hexdigest()[:16]
+
+    @cached_property
+    def length(self) -> float:
+        """About how many tokens an input has, from its characters: known before any tokenizer is."""
+        columns = self.splits["train"].dataset[:SAMPLED]
+        texts = [columns[name] for name in self.task.columns if isinstance(columns[name][0], str)]
+        return sum(len(text) for column in texts for text in column) / len(texts[0]) / CHARACTERS
 
 
 class EncodedData(NamedTuple):

@@ -32,6 +32,7 @@ class Ladder:
             number = int(numpy.random.default_rng([self.seed, step, words]).integers(len(self.rungs)))
         with_retention(model, self.rungs[number])
 
-    def dial(self) -> dict[str, RetentionConfiguration]:
-        """The rungs by how many times less work they are: "2x" processes half of the word-vectors."""
-        return {f"{1 / work(rung.fractions):.3g}x": rung for rung in self.rungs if rung.is_relative}
+
+def dial_of(rungs: Sequence[RetentionConfiguration]) -> dict[str, RetentionConfiguration]:
+    """The rungs by how many times less work they are: "2x" processes half of the word-vectors."""
+    return {f"{1 / work(rung.fractions):.3g}x": rung for rung in rungs if rung.is_relative}

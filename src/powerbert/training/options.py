@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from math import inf
+from math import inf, log2
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from typing_extensions import override
@@ -19,6 +19,7 @@ TRAVEL = 3.0
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
 DECOUPLED_LAMBDA = 0.03
 ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
+WORDS_AT_ONCE = 1024  # word-vectors that are trained on at once, where inputs are short: fewer leave a core waiting
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
 
@@ -45,13 +46,15 @@ class Options:
             if value is not None and not holds(value):
                 raise PowerBertError(f"--{field.name.replace('_', '-')} is out of range", got=value, rule=rule)
 
-    def for_task(self, task: Task, processes: int = 1) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
 
-        The effective batch is the published one, whatever part of it fits into memory at once.
+        The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, or more of them
+        where they are short. length: about how many word-vectors of an input are trained on.
         """
         published = task.hyper_parameters
-        batch = self.batch_size or min(published.batch_size, ROOM)
+        room = max(ROOM, 2 ** int(log2(max(1.0, WORDS_AT_ONCE / length))))
+        batch = self.batch_size or min(published.batch_size, room)
         batches = max(1, round(published.batch_size / (batch * processes)))
         return self._filled(learning_rate=published.lr, batch_size=batch, accumulation=batches)
 
@@ -80,9 +83,9 @@ class SearchOptions(Options):
             raise PowerBertError("--budget needs --optimiser decoupled", got=self.optimiser, rule=rule)
 
     @override
-    def for_task(self, task: Task, processes: int = 1) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
         # The published lambda and rate of r are those of the release's optimiser.
-        found, published = super().for_task(task, processes), task.hyper_parameters
+        found, published = super().for_task(task, processes, length), task.hyper_parameters
         if self.optimiser == "decoupled":
             return found._filled(regulariser=DECOUPLED_LAMBDA)
         return found._filled(regulariser=published.lambda_, retention_learning_rate=published.lr_soft_extract)
@@ -100,6 +103,10 @@ class RetrainOptions(Options):
     distillation: Annotated[float, "Weight of the teacher's answers against the labels; 0: labels alone."] = 0.5
     temperature: Annotated[float, "Softens the answers that are distilled."] = 2.0
     hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
+
+    @override
+    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
+        return super().for_task(task, processes, length / 2)  # about half of the word-vectors are retained
 
     @property
     def needs_teacher(self) -> bool:
@@ -120,17 +127,16 @@ class AccelerateOptions(Options):
     """Options of the acceleration; none of them has to be given."""
 
     epochs: Annotated[float, "Passes over the training data to fine-tune a model without a head."] = 3.0
-    ladder_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 3.0
-    final_epochs: Annotated[float, "Passes of the re-training of the chosen configuration."] = 3.0
+    retraining_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 5.0
 
     def fine_tuning(self) -> Options:
         """Options of the fine-tuning."""
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
 
-    def retraining(self, epochs: float, *, labelled: bool) -> RetrainOptions:
-        """Options of one re-training; without labels the original model's answers alone teach."""
-        same = asdict(self.fine_tuning())
-        return RetrainOptions(**same | {"epochs": epochs}, distillation=0.5 if labelled else 1.0)
+    def retraining(self, *, labelled: bool) -> RetrainOptions:
+        """Options of the re-training; without labels the original model's answers alone teach."""
+        same = asdict(self.fine_tuning()) | {"epochs": self.retraining_epochs}
+        return RetrainOptions(**same, distillation=0.5 if labelled else 1.0)
 
 
 def _one_of(*names: str) -> tuple[str, Callable[[Any], bool]]:
@@ -142,8 +148,7 @@ _WEIGHT = ("a finite number of at least 0", lambda value: 0 <= value < inf)
 _COUNT = ("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
-        ("epochs", "ladder_epochs", "final_epochs", "learning_rate", "retention_learning_rate", "temperature"),
-        _POSITIVE,
+        ("epochs", "retraining_epochs", "learning_rate", "retention_learning_rate", "temperature"), _POSITIVE
     ),
     **dict.fromkeys(("weight_decay", "regulariser", "hidden_weight"), _WEIGHT),
     **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins", "threads"), _COUNT),

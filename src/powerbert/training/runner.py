@@ -155,7 +155,7 @@ def begin(
     state, output = processes(), Path(output).resolve()
     if not output.name:
         raise PowerBertError("--output is not a folder for a result", got=str(output), remedy="give another folder")
-    options = options.for_task(data.task, state.num_processes)
+    options = options.for_task(data.task, state.num_processes, data.length)
     work = output.with_name(output.name + ".partial")
     settings = {
         "step": step,

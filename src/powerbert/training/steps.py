@@ -18,7 +18,7 @@ from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.data import Data
 from powerbert.training.heads import check_head, fine_tuned, model_for
-from powerbert.training.ladder import Ladder
+from powerbert.training.ladder import Ladder, dial_of
 from powerbert.training.options import Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
 from powerbert.training.runner import Folder, StepResult, begin
@@ -124,4 +124,4 @@ def retrain(
         rungs = Ladder(ladder, options.seed)
         run.train(rows, best=False, objective=objective, before=rungs.draw)
         with_retention(network, retention)
-        return run.finish(dial=rungs.dial())
+        return run.finish(dial=dial_of(ladder))
