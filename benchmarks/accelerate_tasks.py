@@ -65,7 +65,7 @@ def accelerate(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, An
 
 
 def longer(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
-    """The metric, on the rows that judge, of a model fine-tuned for as many epochs as the accelerated one had in all."""
+    """What the rows that judge say of a model fine-tuned for as many epochs as the accelerated one had in all."""
     own = AccelerateOptions(seed=seed)
     options = Options(epochs=own.epochs + own.retraining_epochs, seed=seed)
     network, tokenizer = load(finetune(model, parts.data, home / "longer", options, progress=True).folder)
