@@ -2,6 +2,7 @@
 
     python benchmarks/ways.py --model ../shared/models/gte-small --data ../shared/data --task MRPC --rows 2500 \\
         --judged 1576 --output RUNS
+    python benchmarks/ways.py --model MODEL --data reviews.csv --rows 4800 --judged 4000 --output RUNS
 
 Every way starts from the same fine-tuned model, ends at the same share of the word-vectors and costs the same: a way
 without a search re-trains for more epochs. A cost of 1 is an epoch of fine-tuning on the same rows. Everything
@@ -15,6 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,8 @@ from powerbert.modeling.apply import apply, encoders_of, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split
-from powerbert.tasks.readers import task_data
-from powerbert.tasks.registry import find_task
+from powerbert.tasks.readers import read_splits, task_data
+from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split
 from powerbert.training import (
     AnytimeOptions,
@@ -112,12 +114,12 @@ class Study:
 
 def linear(study: Study) -> Path:
     """A linear fall through all encoders; no search."""
-    return study.retrained("linear", rung(study.encoders, study.budget), study.cost)
+    return study.retrained("linear", shaped("linear", study.encoders, study.budget), study.cost)
 
 
 def left_out(study: Study) -> Path:
-    """A linear fall without the encoders that would read next to nothing."""
-    return study.retrained("left-out", rung(study.encoders, study.budget, leave_out=True), study.cost)
+    """A linear fall through the first three quarters of the encoders; no search."""
+    return study.retrained("left-out", rung(study.encoders, study.budget), study.cost)
 
 
 def depth(study: Study) -> Path:
@@ -160,25 +162,13 @@ def boundary(study: Study) -> Path:
     return study.retrained("boundary", found.retention, study.cost - 1, found.folder)
 
 
-def climbed(study: Study, name: str, cost: float) -> Path:
-    """Re-train for all rungs of the ladder at once."""
+def ladder(study: Study) -> Path:
+    """`accelerate`'s way: one training for all rungs; judged with the one of the budget."""
     rungs = [rung(study.encoders, each) for each in RUNGS if each > least_budget(study.encoders)]
     mean = float(numpy.mean([work(each.fractions) for each in rungs]))
-    options = RetrainOptions(epochs=round(cost / mean, 2), **study.common)
-    place, middle = study.root / name, rungs[len(rungs) // 2]
-    more: dict[str, Any] = {"retention": middle, "ladder": rungs, "progress": True}
-    return retrain(study.fine, study.data, place, options, **more).folder
-
-
-def ladder(study: Study) -> Path:
-    """`accelerate`'s way: half of the cost for all rungs at once, half for the one that was chosen."""
-    every = climbed(study, "ladder-all", study.cost / 2)
-    return study.retrained("ladder", rung(study.encoders, study.budget), study.cost / 2, every)
-
-
-def ladder_alone(study: Study) -> Path:
-    """All of the cost for all rungs at once: one training for all budgets; judged with one of them."""
-    return climbed(study, "ladder-alone", study.cost)
+    options = RetrainOptions(epochs=round(study.cost / mean, 2), **study.common)
+    more: dict[str, Any] = {"retention": rungs[len(rungs) // 2], "ladder": rungs, "progress": True}
+    return retrain(study.fine, study.data, study.root / "ladder", options, **more).folder
 
 
 def sandwich(study: Study) -> Path:
@@ -190,12 +180,12 @@ def sandwich(study: Study) -> Path:
 
 
 def unlabelled(study: Study) -> Path:
-    """As `linear`, on the fine-tuned model's answers alone."""
+    """As `left_out`, on the fine-tuned model's answers alone."""
     return study.retrained("unlabelled", rung(study.encoders, study.budget), study.cost, distillation=1.0)
 
 
 def hidden(study: Study) -> Path:
-    """As `linear`, with the final CLS vector of the fine-tuned model to learn from as well."""
+    """As `left_out`, with the final CLS vector of the fine-tuned model to learn from as well."""
     return study.retrained("hidden", rung(study.encoders, study.budget), study.cost, hidden_weight=1.0)
 
 
@@ -209,10 +199,9 @@ WAYS: dict[str, Callable[[Study], Path]] = {
     "unlabelled": unlabelled,
     "left-out": left_out,
     "hidden": hidden,
-    "ladder-alone": ladder_alone,
     "sandwich": sandwich,
 }
-FOR_ALL = ("ladder-alone", "sandwich")  # one training for all budgets
+FOR_ALL = {"ladder": rung, "sandwich": partial(shaped, "linear")}  # one training for all budgets: what is judged
 
 
 def main() -> None:
@@ -225,7 +214,7 @@ def main() -> None:
     for name in given.ways.split(","):
         if name not in done["ways"]:
             folder = WAYS[name](study)
-            retention = rung(study.encoders, study.budget) if name in FOR_ALL else None
+            retention = FOR_ALL[name](study.encoders, study.budget) if name in FOR_ALL else None
             done["ways"][name] = study.figures(name, folder, retention)
             results.write_text(json.dumps(done, indent=1))
         print(shown(done["ways"][name]), flush=True)
@@ -235,7 +224,7 @@ def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
     """What is asked for on the command line."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data", required=True, help="folder of the tasks, or a file with columns text and label")
     parser.add_argument("--task", default="MRPC")
     parser.add_argument("--rows", type=int, default=2500)
     parser.add_argument("--judged", type=int, default=1576, help="rows that judge, of the rest of the data")
@@ -258,8 +247,11 @@ def shown(row: dict[str, Any]) -> str:
 
 def prepared(given: argparse.Namespace) -> Study:
     """Training rows, rows that choose and rows that judge, all drawn with seed 0 and disjoint."""
-    task = find_task(given.task)
-    splits = task_data(given.data, task)
+    if Path(given.data).is_file():
+        task, splits = read_splits({"train": given.data}, own_task("text"))
+    else:
+        task = find_task(given.task)
+        splits = dict(task_data(given.data, task))
     shuffled = splits["train"].part(len(splits["train"]), 0)
 
     def rows(start: int, end: int) -> Split:
