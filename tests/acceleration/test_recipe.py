@@ -200,7 +200,7 @@ def test_a_classifier_of_another_task_is_refused_in_one_line(tmp_path):
 )
 def test_a_stated_speed_is_judged_by_what_was_measured(goal, ms, met):
     answers = numpy.array([0, 1] * 20)
-    found = pronounce(goal, compare("accuracy", answers, answers, answers), {"full": 10.0, "eliminated": ms})
+    found = pronounce(goal, compare("accuracy", answers, answers, answers), 10.0 / ms, ms)
     assert found["met"] is met
     assert found["text"].startswith("Met" if met else "Missed")
 

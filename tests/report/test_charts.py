@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.report.charts import MARKERS, BarRow, Limit, Point, _Scale, bars, key, scatter
+from powerbert.report.charts import BarRow, Limit, Point, _Scale, bars, scatter
 
 VALUES = st.lists(st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3)), min_size=1, max_size=8)
 
@@ -37,9 +37,9 @@ def test_ticks_are_few_round_and_within(values):
 
 
 def test_points_stand_where_their_values_are_and_named_ones_are_drawn_last():
-    points = [Point(10, 90, "a", 2, "chosen", "chosen"), Point(5, 80, "b"), Point(0, 85, "c", 7)]
+    points = [Point(10, 90, "a", "chosen"), Point(5, 80, "b"), Point(0, 85, "c")]
     drawn = marks(scatter(points, None, "time", "metric"))
-    assert [style for style, _, _ in drawn] == ["k0", "k1", "chosen"]  # the 8th kind is drawn as the second
+    assert [style for style, _, _ in drawn] == ["tried", "tried", "chosen"]
     (_, half, low), (_, left, middle), (_, whole, high) = drawn
     assert left == 0  # the axis starts at 0
     assert whole == pytest.approx(2 * half, abs=0.02)
@@ -63,14 +63,9 @@ def test_bars_are_as_long_as_their_shares_and_never_longer_than_the_track():
     assert "<caption>heading</caption>" in html
 
 
-def test_each_kind_has_its_own_marker_in_the_key():
-    html = key([f"way {kind}" for kind in range(len(MARKERS))])
-    assert len(set(re.findall(r' d="([^"]+)"', html))) == len(MARKERS)
-
-
 def test_text_is_escaped():
     evil = '"><b>'
-    point, bar = Point(1, 1, evil, 0, evil, evil), BarRow(evil, (1,), evil)
-    html = scatter([point], Limit(evil, y=0), evil, evil) + bars([bar], evil) + key([evil])
+    point, bar = Point(1, 1, evil, evil), BarRow(evil, (1,), evil)
+    html = scatter([point], Limit(evil, y=0), evil, evil) + bars([bar], evil)
     assert "<b>" not in html
-    assert html.count("&quot;&gt;&lt;b&gt;") == 4 + 1 + 3 + 3 + 1  # axes twice, limit, point, bars, key
+    assert html.count("&quot;&gt;&lt;b&gt;") == 4 + 1 + 3 + 3  # axes twice, limit, point, bars

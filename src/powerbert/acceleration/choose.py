@@ -24,9 +24,9 @@ class Tried:
     comparison: Comparison
     seconds: float
 
-    def to_json(self, chosen: bool) -> dict[str, Any]:
-        """Plain figures for JSON."""
-        own = {"name": self.name, "retention": str(self.retention), "ms": 1e3 * self.seconds}
+    def to_json(self, chosen: bool, slower: float = 1.0) -> dict[str, Any]:
+        """Plain figures for JSON; slower: how many times as long the chosen one took as was estimated for it."""
+        own = {"name": self.name, "retention": str(self.retention), "ms": 1e3 * slower * self.seconds}
         found = {"work": work(self.retention.fractions), "value": self.comparison.after, "loss": self.comparison.loss}
         return own | found | {"agreement": self.comparison.agreement, "chosen": chosen}
 

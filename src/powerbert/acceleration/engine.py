@@ -36,6 +36,14 @@ class Fastest(NamedTuple):
         rows: list[dict[str, Any]] = [row for row in self.figures["arms"] if row["model"] == "full"]
         return min(rows, key=_seconds)
 
+    @property
+    def times(self) -> float:
+        """How many times as fast as the fastest arm of the original model: within each round, if both were the best."""
+        for row in self.figures["headline"]:
+            if (row["arm"], row["baseline"]) == (self.arm.name, self.full["arm"]):
+                return float(row["ratio"])
+        return self.seconds("full") / self.seconds()
+
     def seconds(self, model: str = "eliminated") -> float:
         """Seconds of one text: the chosen arm's, or for "full" those of the fastest arm of the original model."""
         own = next(row for row in self.figures["arms"] if row["arm"] == self.arm.name)

@@ -37,6 +37,7 @@ from powerbert.modeling.storage import load, save
 from powerbert.report.acceleration_html import acceleration_page
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split, texts_of
+from powerbert.tasks.metrics import metric
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
 from powerbert.training.ladder import dial_of
@@ -140,8 +141,8 @@ class Acceleration:
         known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         if folder.name not in known:
             fastest = self.measured_engine(folder)
-            needed = fastest.seconds("full") / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3
-            known[folder.name] = fastest.seconds() / needed
+            over = self.goal.value / fastest.times, 1e3 * fastest.seconds() / self.goal.value
+            known[folder.name] = over[self.goal.kind == LATENCY]
             write_file(path, json.dumps(known).encode())
         found = known[folder.name]
         logger.info("%s takes %.2f of the time that the goal allows", folder.name, found)
@@ -272,16 +273,18 @@ class Acceleration:
         comparison = compare(self.task.metric, before, after, labels)
         retention = final.retention or RetentionConfiguration.full(self.encoders)
         ms = {name: 1e3 * fastest.seconds(name) for name in ("full", "eliminated")}
+        slower = fastest.seconds() / self.costs.seconds(retention, self.lengths)  # than the table of costs says
         share = float(numpy.mean([work(each.fractions) for each in self.rungs]))
         trained = {self.original.folder: 1.0, self.work / LADDER: share}
+        eliminated = final.retention is not None
+        verdict = pronounce(self.goal, comparison, fastest.times, ms["eliminated"], eliminated=eliminated)
         return {
             "version": __version__,
             "settings": self.settings,
             "seed": self.options.seed,
             "machine": machine(),
             "goal": asdict(self.goal) | {"text": self.goal.text(self.task.metric)},
-            "verdict": pronounce(self.goal, comparison, ms, eliminated=final.retention is not None)
-            | {"labelled": self.parts.labelled},
+            "verdict": verdict | {"labelled": self.parts.labelled},
             "original": {"value": comparison.before, "interval": [*comparison.before_interval], "work": 1.0}
             | {"ms": ms["full"]}
             | {name: fastest.full[name] for name in ("engine", "precision")},
@@ -291,7 +294,8 @@ class Acceleration:
             "speed": fastest.figures["headline"],
             "parts": {name: len(split) for name, split in self.data.splits.items()}
             | {"verdict": len(rows), "how": self.parts.how},
-            "tried": [one.to_json(one is self.chosen) for one in self.tried],
+            "tried": [one.to_json(one is self.chosen, slower) for one in self.tried],
+            "tried_on": {"value": metric(self.task.metric)(self.before, self.labels), "ms": ms["full"]},
             "engines": fastest.notes,
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
             "by_length": agreement_by_length(self.task, rows["length"][:], before, after),

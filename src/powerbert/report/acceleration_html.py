@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from powerbert.machine.describe import duration
-from powerbert.report.charts import BarRow, Limit, Point, bars, key, scatter
+from powerbert.report.charts import BarRow, Limit, Point, bars, scatter
 from powerbert.report.fade_html import HOME, heat
 from powerbert.report.markup import NONE, facts, interval, is_number, ms, number, percent, say, section, table
 from powerbert.report.words import Word, visible
@@ -65,11 +65,9 @@ def _metric(figures: _Figures) -> str:
 
 
 def _verdict(figures: _Figures, verdict: _Figures) -> Iterable[tuple[str, str, str]]:
-    """The figures under it; the speed is that of the precision that was chosen."""
-    precision = (figures.get("accelerated") or {}).get("precision")
-    speed = [row for row in figures.get("speed") or [] if is_number(row.get("ratio"))]
-    for row in sorted(speed, key=lambda row: row.get("precision") != precision)[:1]:
-        yield "Times as fast", _times(row["ratio"]), f"in {say(row['precision'])}" if row.get("precision") else ""
+    """The figures under it."""
+    if is_number(verdict.get("speedup")):
+        yield "Times as fast", _times(verdict["speedup"]), "as the fastest engine without elimination"
     within = interval(verdict.get("interval"))
     beside = "points" if within == NONE else f"points, {_SURE_OF} {within}"
     yield f"Loss of {say(_metric(figures))}", number(verdict.get("loss")), beside
@@ -113,17 +111,18 @@ def _arms(row: _Figures) -> str:
 
 def _tried(figures: _Figures) -> str:
     tried = [one for one in figures.get("tried") or [] if is_number(one.get("value"))]
-    columns = ("configuration", "stage", say(_metric(figures)), "loss", "time", "word-vectors")
+    columns = ("configuration", say(_metric(figures)), "loss", "time", "word-vectors")
     rows = [
         (
             f"{say(one.get('name'))}{' <b>(chosen)</b>' if one.get('chosen') else ''}{_code(one.get('retention'))}",
-            *(say(one.get("stage") or NONE), number(one["value"], times=100), number(one.get("loss"))),
+            *(number(one["value"], times=100), number(one.get("loss"))),
             *(ms(one.get("ms")), percent(one.get("work"))),
         )
         for one in sorted(tried, key=lambda one: one.get("ms") or 0)
     ]
     listed = f"<details><summary>The numbers of all {len(rows)}</summary>{table(columns, rows, ' tried')}</details>"
-    note = "Each mark is a configuration that was tried. Up is better, left is faster."
+    note = "Each mark is a configuration on the rows that choose. Up is better, left is faster. "
+    note += "The times of all but the chosen one are estimates, from what an encoder costs here."
     return section("tried", "What was tried", note, _picture(figures, tried) + listed if rows else "")
 
 
@@ -134,21 +133,20 @@ def _code(text: Any) -> str:
 
 def _picture(figures: _Figures, tried: list[_Figures]) -> str:
     """The scatter; what lies far below is counted, not drawn, or all the rest would be one line."""
-    goal, original = figures.get("goal") or {}, figures.get("original") or {}
+    goal, original = figures.get("goal") or {}, figures.get("tried_on") or {}
     if not (is_number(original.get("value")) and is_number(original.get("ms"))):
         original = {}
     timed = [one for one in tried if is_number(one.get("ms"))]
     near = [one for one in timed if one["value"] >= _floor(goal, original, timed)]
     if not near:
         return ""
-    stages = list(dict.fromkeys(map(_stage, near)))
-    points = [_as_point(one, stages) for one in near]
+    points = [_as_point(one) for one in near]
     if original:
         told = f"original: {number(original['value'], times=100)}, {ms(original['ms'])}"
-        points.append(Point(original["ms"], 100 * original["value"], told, -1, "original", "original"))
+        points.append(Point(original["ms"], 100 * original["value"], told, "original"))
     far = len(timed) - len(near)
     below = f'<p class="note">Far below the picture: {far} more.</p>' if far else ""
-    return scatter(points, _limit_of(goal, original), "milliseconds per text", _metric(figures)) + key(stages) + below
+    return scatter(points, _limit_of(goal, original), "milliseconds per text", _metric(figures)) + below
 
 
 def _floor(goal: _Figures, original: _Figures, timed: list[_Figures]) -> float:
@@ -160,14 +158,9 @@ def _floor(goal: _Figures, original: _Figures, timed: list[_Figures]) -> float:
     return original["value"] - max(_DEEP, 0.04 * (allowed or 0), *chosen)
 
 
-def _stage(one: _Figures) -> str:
-    return visible(str(one.get("stage") or "tried"))
-
-
-def _as_point(one: _Figures, stages: list[str]) -> Point:
+def _as_point(one: _Figures) -> Point:
     words = f"{visible(str(one.get('name')))}: {number(one['value'], times=100)}, {ms(one['ms'])}"
-    name = "chosen" if one.get("chosen") else ""
-    return Point(float(one["ms"]), 100 * float(one["value"]), words, stages.index(_stage(one)), name, name)
+    return Point(float(one["ms"]), 100 * float(one["value"]), words, "chosen" if one.get("chosen") else "")
 
 
 def _limit_of(goal: _Figures, original: _Figures) -> Limit | None:

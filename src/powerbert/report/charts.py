@@ -9,14 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-MARKERS = (
-    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z",  # circle
-    "M-4.5 -4.5H4.5V4.5H-4.5Z",  # square
-    "M0 -6.5L6.5 0L0 6.5L-6.5 0Z",  # diamond
-    "M0 -6L6 5H-6Z",  # triangle
-    "M0 6L6 -5H-6Z",  # triangle, point down
-    "M-2 -6H2V-2H6V2H2V6H-2V2H-6V-2H-2Z",  # cross
-)
+MARK = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z"  # a circle
 
 
 @dataclass(frozen=True)
@@ -51,9 +44,7 @@ class Point:
     x: float
     y: float
     text: str
-    kind: int = 0  # of its marker
-    name: str = ""  # written beside it; such a point is drawn large
-    style: str = ""  # a class
+    name: str = ""  # written beside it, and its class; such a point is drawn large
 
 
 @dataclass(frozen=True)
@@ -134,22 +125,8 @@ def _point(point: Point, x: _Scale, y: _Scale) -> str:
         above = f'y="{26 if y(point.y) > 88 else -14}" text-anchor="{"start" if x(point.x) < 15 else "middle"}"'
         where = 'x="-17" y="5" text-anchor="end"' if x(point.x) > 75 else above
         name = f"<text {where}>{escape(point.name)}</text>"
-    style = escape(point.style or f"k{point.kind % len(MARKERS)}")
     return (
-        f'<svg class="{style}" x="{x(point.x):.2f}%" y="{100 - y(point.y):.2f}%"><title>{escape(point.text)}</title>'
-        f"{_marker(point.kind, 1.6 if point.name else 1)}{name}</svg>"
+        f'<svg class="{escape(point.name or "tried")}" x="{x(point.x):.2f}%" y="{100 - y(point.y):.2f}%">'
+        f'<title>{escape(point.text)}</title><path d="{MARK}" transform="scale({1.6 if point.name else 1:g})"/>'
+        f"{name}</svg>"
     )
-
-
-def _marker(kind: int, size: float = 1) -> str:
-    return f'<path d="{MARKERS[kind % len(MARKERS)]}" transform="scale({size:g})"/>'
-
-
-def key(kinds: Sequence[str]) -> str:
-    """What each marker means."""
-    items = (
-        f'<li><svg class="k{kind % len(MARKERS)}" width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true">'
-        f"{_marker(kind)}</svg>{escape(name)}</li>"
-        for kind, name in enumerate(kinds)
-    )
-    return f'<ul class="key">{"".join(items)}</ul>'
