@@ -19,7 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14, 10_500 + 2_900  # the second number of each is what `accelerate` needs
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10, 10_500 + 2_900 + 1_150
+"""The second number of each is what `accelerate` needs, the third what `serve` needs."""
 
 BUDGET = {
     "arrows": 0,
@@ -61,6 +62,7 @@ ALLOWED = {
         "retention",
         "errors",
     },
+    "serving": {"engines", "report", "modeling", "text", "folders", "errors"},
     "training": {
         "tasks",
         "engines",

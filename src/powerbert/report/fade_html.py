@@ -32,8 +32,11 @@ POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{DI
 """Allows the inline style and the one script of this page; no connection, image or frame."""
 
 
-def fade_page(trace: Trace, title: str) -> str:
-    """Write the page; `title` is any text, the words come from the trace."""
+def fade_page(trace: Trace, title: str, *, above: str = "", style: str = "") -> str:
+    """Write the page; `title` is any text, the words come from the trace.
+
+    above, style: markup that stands before the words, and its style, where the page is part of something.
+    """
     words, encoders = readable(trace), len(trace.retained)
     length, counts = len(words), [len(words), *map(len, trace.retained)]
     large = length <= LARGE_TYPE
@@ -42,7 +45,8 @@ def fade_page(trace: Trace, title: str) -> str:
         encoders=encoders,
         policy=POLICY,
         title=escape(visible(title)),
-        style=STYLE,
+        style=STYLE + style,
+        above=above,
         script=SCRIPT,
         data=json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False).translate(INERT),
         size="large" if large else "small",

@@ -1,0 +1,97 @@
+"""The page to try a text: its label, its time, and the words that each encoder retained.
+
+Nothing is fetched and no script but the fade's own runs. What is asked for stands in the address, so that a page
+can be reloaded and linked to.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from threading import Lock
+
+from powerbert.engines.engine import Engine
+from powerbert.engines.open import open_engine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.errors import PowerBertError
+from powerbert.modeling.limits import eliminates
+from powerbert.modeling.trace import Trace, trace
+from powerbert.report.fade_html import POLICY, STYLE, fade_page
+from powerbert.report.markup import facts, ms, say
+from powerbert.text.answers import Label
+from powerbert.text.tokenise import Text
+
+LONGEST = 4000  # characters that the form takes: an address has its limits
+_HOME = files("powerbert.serving")
+_FORM, _EMPTY = (Template((_HOME / name).read_text("utf-8")) for name in ("form.html", "try.html"))
+_STYLE = (_HOME / "try.css").read_text("utf-8")
+
+
+class Tracer:
+    """Which words survive, told by torch with the weights that are served, whatever engine answers."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self._torch = engine if isinstance(engine, TorchEngine) else None
+        self._folder, self._lock = folder, Lock()
+
+    def __call__(self, text: Text, budget: str | None) -> Trace | None:
+        """The trace of a text; None of a model that eliminates nothing."""
+        texts = (text,) if isinstance(text, str) else text
+        with self._lock:  # one at a time: a page is for a person, the machine is for the requests
+            if self._torch is None:
+                opened = open_engine(self._folder, TorchEngine.name)
+                assert isinstance(opened, TorchEngine)
+                self._torch = opened
+            model = self._torch.at(budget).model
+            return trace(model, self._torch.tokenizer, *texts) if eliminates(model) else None
+
+
+class Form:
+    """What was asked, as it stands in the form."""
+
+    def __init__(self, name: str, text: str = "", text_pair: str = "", budget: str = "") -> None:
+        self.name, self.text, self.text_pair, self.budget = name, text, text_pair, budget
+
+    @property
+    def given(self) -> Text:
+        """The text, or the pair."""
+        return (self.text, self.text_pair) if self.text_pair.strip() else self.text
+
+    def markup(self, budgets: Iterable[str]) -> str:
+        """The form with what was asked in it."""
+        names = list(budgets)
+        options = "".join(
+            f'<option value="{say(name) if name else ""}"{" selected" if name == self.budget else ""}>'
+            f"{say(name) if name else 'own'}</option>"
+            for name in ("", *names)
+        )
+        choice = f'<label>Budget <select name="budget">{options}</select></label>' if names else ""
+        return _FORM.substitute(text=_shown(self.text), pair=_shown(self.text_pair), longest=LONGEST, choice=choice)
+
+
+def answer_page(form: Form, budgets: Iterable[str], best: Label, seconds: float, how: str, found: Trace | None) -> str:
+    """The page with an answer; without a trace it says only what and how fast."""
+    time = ("Answered in", ms(1000 * seconds), say(how))
+    if found is None:
+        label = ("Predicted", say(best["label"]), f"{best['score']:.3f}")
+        note = "The model eliminates nothing: every encoder reads all words."
+        return _whole(form, budgets, facts([label, time]) + f'<p class="note">{note}</p>')
+    found = replace(found, label=best["label"], score=best["score"])
+    return fade_page(found, f"Words retained by {form.name}", above=form.markup(budgets) + facts([time]), style=_STYLE)
+
+
+def plain_page(form: Form, budgets: Iterable[str], error: PowerBertError | None = None) -> str:
+    """The page before anything was asked, or with what went wrong."""
+    return _whole(form, budgets, "" if error is None else f'<p class="error" role="alert">{say(error)}</p>')
+
+
+def _whole(form: Form, budgets: Iterable[str], body: str) -> str:
+    return _EMPTY.substitute(
+        policy=POLICY, title=say(form.name), style=STYLE + _STYLE, form=form.markup(budgets), body=body
+    )
+
+
+def _shown(text: str) -> str:
+    """In a text area, where line ends stay as they are."""
+    return "\n".join(say(line) if line else "" for line in text.splitlines())
