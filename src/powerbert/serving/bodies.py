@@ -24,9 +24,7 @@ class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     rule: ClassVar[str] = ""  # of `inputs`, in words
 
-    budget: str | None = Field(
-        default=None, description="A budget of the model's dial, such as 2x; only where it has one."
-    )
+    budget: str | None = Field(default=None, description="Of the model's dial, such as 2x; only where it has one.")
 
     def to_texts(self) -> list[Text]:
         """The texts and pairs that are asked about."""
@@ -36,9 +34,7 @@ class Body(BaseModel):
 class TeiBody(Body):
     """What both routes of Text Embeddings Inference take."""
 
-    truncate: bool = Field(
-        default=True, description="Cut a text to what the model reads; otherwise such a text is refused."
-    )
+    truncate: bool = Field(default=True, description="Cut what is too long; otherwise it is refused.")
     truncation_direction: Literal["Right", "right"] = Field(default="Right", description="Where a text is cut.")
     raw_scores: bool = Field(default=False, description="Logits instead of probabilities.")
 

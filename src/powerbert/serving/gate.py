@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 import h11
@@ -122,9 +123,17 @@ class CuttingProtocol(H11Protocol):
             self._clock = None
 
     def _cut(self) -> None:
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # no answer is on its way
-            error = RequestError(408, "timeout", "the request took too long to arrive", rule=f"{self.seconds:g} s")
+        self._end(RequestError(408, "timeout", "the request took too long to arrive", rule=f"{self.seconds:g} s"))
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is told as everything else is."""
+        self._end(RequestError(400, "validation", "the request is not HTTP, or its head is too long"))
+
+    def _end(self, error: RequestError) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE, h11.ERROR):  # else an answer is on its way
             content = json.dumps(error_body(error)).encode()
-            head = "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
-            self.transport.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+            head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
+            length = f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+            self.transport.write((head + length).encode() + content)
         self.transport.close()

@@ -15,6 +15,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
+from powerbert.folders.manifest import glance
 from powerbert.modeling.limits import eliminates
 from powerbert.modeling.trace import Trace, trace
 from powerbert.report.fade_html import POLICY, STYLE, fade_page
@@ -35,16 +36,25 @@ class Tracer:
         self._torch = engine if isinstance(engine, TorchEngine) else None
         self._folder, self._lock = folder, Lock()
 
-    def __call__(self, text: Text, budget: str | None) -> Trace | None:
-        """The trace of a text; None of a model that eliminates nothing."""
-        texts = (text,) if isinstance(text, str) else text
-        with self._lock:  # one at a time: a page is for a person, the machine is for the requests
-            if self._torch is None:
-                opened = open_engine(self._folder, TorchEngine.name)
-                assert isinstance(opened, TorchEngine)
-                self._torch = opened
-            model = self._torch.at(budget).model
-            return trace(model, self._torch.tokenizer, *texts) if eliminates(model) else None
+    def __call__(self, text: Text, budget: str | None) -> Trace | str:
+        """The trace of a text, or why there is none."""
+        try:
+            with self._lock:  # one at a time: a page is for a person, the machine is for the requests
+                return self._traced((text,) if isinstance(text, str) else text, budget)
+        except PowerBertError as error:
+            return str(error)
+
+    def _traced(self, texts: tuple[str, ...], budget: str | None) -> Trace | str:
+        if self._torch is None:
+            if glance(self._folder).export is not None:
+                return "The folder holds a graph alone: serve the saved model to see which words survive."
+            opened = open_engine(self._folder, TorchEngine.name)
+            assert isinstance(opened, TorchEngine)
+            self._torch = opened
+        model = self._torch.at(budget).model
+        if not eliminates(model):
+            return "The model eliminates nothing: every encoder reads all words."
+        return trace(model, self._torch.tokenizer, *texts)
 
 
 class Form:
@@ -70,13 +80,12 @@ class Form:
         return _FORM.substitute(text=_shown(self.text), pair=_shown(self.text_pair), longest=LONGEST, choice=choice)
 
 
-def answer_page(form: Form, budgets: Iterable[str], best: Label, seconds: float, how: str, found: Trace | None) -> str:
-    """The page with an answer; without a trace it says only what and how fast."""
+def answer_page(form: Form, budgets: Iterable[str], best: Label, seconds: float, how: str, found: Trace | str) -> str:
+    """The page with an answer; without a trace it says what, how fast, and why there is none."""
     time = ("Answered in", ms(1000 * seconds), say(how))
-    if found is None:
+    if isinstance(found, str):
         label = ("Predicted", say(best["label"]), f"{best['score']:.3f}")
-        note = "The model eliminates nothing: every encoder reads all words."
-        return _whole(form, budgets, facts([label, time]) + f'<p class="note">{note}</p>')
+        return _whole(form, budgets, facts([label, time]) + f'<p class="note">{say(found)}</p>')
     found = replace(found, label=best["label"], score=best["score"])
     return fade_page(found, f"Words retained by {form.name}", above=form.markup(budgets) + facts([time]), style=_STYLE)
 

@@ -10,6 +10,7 @@ from powerbert.errors import PowerBertError
 from powerbert.serving.gate import CuttingProtocol
 from powerbert.serving.limits import ServeLimits
 
+MAX_PORT = 65_535
 HEAD = 65_536  # bytes of the first lines of a request: the page has its text in the address
 IDLE = 75  # seconds that a connection may stay open between two requests
 
@@ -17,6 +18,8 @@ IDLE = 75  # seconds that a connection may stay open between two requests
 def bind(host: str, port: int) -> socket.socket:
     """Take the address; whoever asks before the server runs is refused, and does not wait."""
     try:
+        if port > MAX_PORT:  # the system would take its lowest bits for it
+            raise OverflowError(f"a port is at most {MAX_PORT}")
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -32,8 +35,8 @@ def address_of(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if bound.family == socket.AF_INET6 else host}:{port}"
 
 
-def run_server(app: FastAPI, bound: socket.socket, limits: ServeLimits) -> None:
-    """Serve until a signal; then refuse what is new, answer what is there, and return."""
+def make_server(app: FastAPI, limits: ServeLimits) -> uvicorn.Server:
+    """A server that cuts off who sends too slowly; told to stop it refuses what is new and answers what is there."""
 
     class Protocol(CuttingProtocol):
         seconds = limits.sending
@@ -49,6 +52,11 @@ def run_server(app: FastAPI, bound: socket.socket, limits: ServeLimits) -> None:
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=int(limits.deadline + limits.sending) + 1,
     )
+    return uvicorn.Server(config)
+
+
+def run_server(server: uvicorn.Server, bound: socket.socket) -> None:
+    """Serve until a signal ends it."""
     # Once it has stopped uvicorn raises the signal again, which would end the process as if it had failed.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    uvicorn.Server(config).run(sockets=[bound])
+    server.run(sockets=[bound])
