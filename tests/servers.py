@@ -23,7 +23,7 @@ import powerbert
 from powerbert.engines.engine import Answer, Engine
 from powerbert.modeling.limits import Limits
 from powerbert.retention import RetentionConfiguration
-from powerbert.serving.app import Service, make_app
+from powerbert.serving.app import Service, make_api
 from powerbert.serving.server import address_of, bind, make_server
 
 BUDGETS = {"2x": (0.5, 0.3, 0.1), "3x": (0.3, 0.1, 0.0)}
@@ -89,7 +89,7 @@ def served(classifier_folder):
 @contextmanager
 def running(service: Service, key: str | None = None) -> Iterator[str]:
     """A server in a thread, behind a real socket."""
-    server, bound = make_server(make_app(service, key), service.limits), bind("127.0.0.1", 0)
+    server, bound = make_server(make_api(service, key), service.limits), bind("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:

@@ -11,7 +11,7 @@ import pytest
 from servers import HeldEngine, expected, running, some_texts
 
 import powerbert
-from powerbert.serving.app import BUDGET_HEADER, Service, make_app
+from powerbert.serving.app import BUDGET_HEADER, Service, make_api
 from powerbert.serving.limits import ServeLimits
 
 CLOSE = 1e-4
@@ -217,7 +217,7 @@ def ask(service, messages, body=b'{"inputs": "a good film"}'):
     headers = [(b"content-length", str(len(body)).encode())]
     scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "headers": headers}
     asyncio.run(
-        make_app(service)(scope | {"raw_path": b"/predict", "root_path": "", "http_version": "1.1"}, receive, send)
+        make_api(service)(scope | {"raw_path": b"/predict", "root_path": "", "http_version": "1.1"}, receive, send)
     )
     return sent
 

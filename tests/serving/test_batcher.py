@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from servers import HeldEngine, expected, some_texts
 
 from powerbert.errors import PowerBertError
-from powerbert.serving.batcher import EASE, LIKE, NEAR, WORD_VECTORS, Batcher, next_batch, smaller_budgets
+from powerbert.serving.batcher import EASE, LIKE, APART, WORD_VECTORS, Batcher, next_batch, smaller_budgets
 from powerbert.serving.limits import RequestError
 
 LENGTHS = st.lists(st.integers(1, 512), min_size=1, max_size=80)
@@ -58,7 +58,7 @@ def test_a_batch_holds_the_oldest_input_others_of_like_length_and_keeps_the_budg
     assert len(set(batch)) == len(batch)
     chosen = [lengths[i] for i in batch]
     assert len(batch) == 1 or len(batch) * max(chosen) <= budget
-    assert all(max(own, lengths[0]) <= LIKE * min(own, lengths[0]) + NEAR for own in chosen)
+    assert all(max(own, lengths[0]) <= LIKE * min(own, lengths[0]) + APART for own in chosen)
 
 
 @given(LENGTHS, st.integers(64, 2048))

@@ -11,7 +11,7 @@ import pytest
 from servers import HeldEngine
 
 from powerbert.errors import PowerBertError
-from powerbert.serving.app import Service, make_app
+from powerbert.serving.app import Service, make_api
 from powerbert.serving.server import address_of, bind, make_server
 
 
@@ -35,7 +35,7 @@ def test_an_address_that_cannot_be_had_is_one_line():
 def test_a_server_that_stops_refuses_what_is_new_and_answers_what_is_there(tmp_path):
     engine = HeldEngine()
     service = Service(engine, tmp_path)
-    server, bound = make_server(make_app(service), service.limits), bind("127.0.0.1", 0)
+    server, bound = make_server(make_api(service), service.limits), bind("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:

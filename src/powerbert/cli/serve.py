@@ -3,7 +3,7 @@
 from powerbert.cli.data import existing_folder, open_answering
 from powerbert.cli.flags import ServeFlags
 from powerbert.cli.output import note, working
-from powerbert.serving.app import Service, make_app
+from powerbert.serving.app import Service, make_api
 from powerbert.serving.limits import ServeLimits
 from powerbert.serving.server import address_of, bind, make_server, run_server
 
@@ -25,5 +25,5 @@ def serve(asked: ServeFlags) -> None:
             service.batcher.warm_up()
         about = f"{engine.name} in {engine.precision}, N={engine.limits.longest}"
         note(f"serving {asked.model} ({about}) at {address_of(bound)}, API at {address_of(bound)}/docs")
-        run_server(make_server(make_app(service, key), limits), bound)
+        run_server(make_server(make_api(service, key), limits), bound)
         note("stopped")

@@ -211,7 +211,7 @@ class Service:
         return [ranked(row, engine.labels, top_k) for row in found]
 
 
-def make_app(service: Service, key: str | None = None) -> FastAPI:
+def make_api(service: Service, key: str | None = None) -> FastAPI:
     """The application: give it to any ASGI server. It closes the service when it stops.
 
     key: what every request but /health has to bear.

@@ -22,7 +22,7 @@ from powerbert.text.tokenise import Row, Text
 
 WORD_VECTORS = 1024
 """Of a batch at encoder 1. A CPU is busy with a few hundred; a larger batch only lets all of its inputs wait longer."""
-LIKE, NEAR = 1.25, 16  # lengths that share a batch: so many times apart at most, or so many word-vectors
+LIKE, APART = 1.25, 16  # lengths that share a batch: so many times apart at most, or so many word-vectors
 EASE = 2  # batches that wait for every step to a smaller budget
 TOKENISERS = 2  # threads; what they run releases Python's lock
 
@@ -91,7 +91,7 @@ class _Waiting(NamedTuple):
 def next_batch(lengths: Sequence[int], word_vectors: int) -> list[int]:
     """Of the lengths of waiting inputs, the oldest first, the indices of the next batch; 0 is always one of them."""
     own = lengths[0]
-    like = [i for i, length in enumerate(lengths) if max(own, length) <= LIKE * min(own, length) + NEAR]
+    like = [i for i, length in enumerate(lengths) if max(own, length) <= LIKE * min(own, length) + APART]
     planned = plan_batches([lengths[i] for i in like], word_vectors)
     return [like[i] for i in next(batch for batch in planned if 0 in batch)]
 

@@ -23,7 +23,7 @@ from powerbert.report.markup import facts, ms, say
 from powerbert.text.answers import Label
 from powerbert.text.tokenise import Text
 
-LONGEST = 4000  # characters that the form takes: an address has its limits
+FORM_LENGTH = 4000  # characters that the form takes: an address has its limits
 _HOME = files("powerbert.serving")
 _FORM, _EMPTY = (Template((_HOME / name).read_text("utf-8")) for name in ("form.html", "try.html"))
 _STYLE = (_HOME / "try.css").read_text("utf-8")
@@ -77,7 +77,7 @@ class Form:
             for name in ("", *names)
         )
         choice = f'<label>Budget <select name="budget">{options}</select></label>' if names else ""
-        return _FORM.substitute(text=_shown(self.text), pair=_shown(self.text_pair), longest=LONGEST, choice=choice)
+        return _FORM.substitute(text=_shown(self.text), pair=_shown(self.text_pair), longest=FORM_LENGTH, choice=choice)
 
 
 def answer_page(form: Form, budgets: Iterable[str], best: Label, seconds: float, how: str, found: Trace | str) -> str:
