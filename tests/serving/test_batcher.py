@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from servers import HeldEngine, expected, some_texts
 
 from powerbert.errors import PowerBertError
-from powerbert.serving.batcher import EASE, LIKE, APART, WORD_VECTORS, Batcher, next_batch, smaller_budgets
+from powerbert.serving.batcher import APART, EASE, LIKE, WORD_VECTORS, Batcher, next_batch, smaller_budgets
 from powerbert.serving.limits import RequestError
 
 LENGTHS = st.lists(st.integers(1, 512), min_size=1, max_size=80)

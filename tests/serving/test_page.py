@@ -43,7 +43,7 @@ def test_an_answer_shows_label_time_and_the_words_that_trace_tells(served, class
     html = page(served, text=TEXT, budget=budget).text
     engine = open_engine(classifier_folder, "torch").at(budget or None)
     found = powerbert.trace(engine.model, engine.tokenizer, TEXT)
-    milliseconds, label, *_ = strong(html)
+    label, *_, milliseconds = strong(html)
     assert re.fullmatch(r"[\d.]+\xa0ms", milliseconds)
     assert label == found.label
     counts = [int(count) for count in re.findall(r'class="count"[^>]*>(\d+)<', html)]
@@ -79,12 +79,12 @@ def test_a_model_that_eliminates_nothing_and_a_graph_alone_say_so(tmp_path):
     (tmp_path / "full" / "powerbert.json").write_text(json.dumps(exported))
     assert "graph alone" in Tracer(HeldEngine(), tmp_path / "full")("good", None)
     assert "not a folder" in Tracer(HeldEngine(), tmp_path / "none")("good", None)
-    form, best = Form("<b>", "good"), {"label": "<i>", "score": 0.5}
-    html = answer_page(form, [], best, 0.01, "torch", "why not")
+    form, best = Form("<b>", [], "good"), {"label": "<i>", "score": 0.5}
+    html = answer_page(form, best, 0.01, "torch", "why not")
     assert strong(html) == ["<i>", "10.0\xa0ms"]
     assert "why not" in html
     assert "<select" not in html
-    assert '<h1 dir="auto">&lt;b&gt;</h1>' in plain_page(form, [])
+    assert '<h1 dir="auto">&lt;b&gt;</h1>' in plain_page(form)
 
 
 def test_another_engine_is_traced_by_torch_with_the_same_weights(classifier_folder):

@@ -115,13 +115,13 @@ class Service:
     async def page(self, request: Request) -> Response:
         """Try a text: `?text=...&text_pair=...&budget=...`."""
         asked = {name: request.query_params.get(name, "") for name in ("text", "text_pair", "budget")}
-        form, budgets = Form(self.folder.name, **asked), self.engine.dial
-        status, page = 200, plain_page(form, budgets)
+        form = Form(self.folder.name, list(self.engine.dial), **asked)
+        status, page = 200, plain_page(form)
         if form.text.strip():
             try:
                 page = await self._tried(request, form)
             except PowerBertError as error:
-                status, page = getattr(error, "status", 422), plain_page(form, budgets, error)
+                status, page = getattr(error, "status", 422), plain_page(form, error)
         return HTMLResponse(page, status, {"cache-control": "no-store"})
 
     async def _tried(self, request: Request, form: Form) -> str:
@@ -133,7 +133,7 @@ class Service:
         (best,) = self._labels(reply, None, 1)[0]
         found = await asyncio.to_thread(self.tracer, form.given, reply.budget)
         how = f"{self.engine.name} in {self.engine.precision}" + (f", budget {reply.budget}" if reply.budget else "")
-        return answer_page(form, self.engine.dial, best, seconds, how, found)
+        return answer_page(form, best, seconds, how, found)
 
     async def health(self) -> Response:
         """200 once the model is loaded and warm."""

@@ -4,8 +4,8 @@ Nothing is fetched and no script but the fade's own runs. What is asked for stan
 can be reloaded and linked to.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -57,48 +57,52 @@ class Tracer:
         return trace(model, self._torch.tokenizer, *texts)
 
 
+@dataclass(frozen=True)
 class Form:
-    """What was asked, as it stands in the form."""
+    """What can be asked, and what was."""
 
-    def __init__(self, name: str, text: str = "", text_pair: str = "", budget: str = "") -> None:
-        self.name, self.text, self.text_pair, self.budget = name, text, text_pair, budget
+    name: str  # of the model
+    budgets: Sequence[str]
+    text: str = ""
+    text_pair: str = ""
+    budget: str = ""
 
     @property
     def given(self) -> Text:
         """The text, or the pair."""
         return (self.text, self.text_pair) if self.text_pair.strip() else self.text
 
-    def markup(self, budgets: Iterable[str]) -> str:
+    def markup(self) -> str:
         """The form with what was asked in it."""
-        names = list(budgets)
-        options = "".join(
-            f'<option value="{say(name) if name else ""}"{" selected" if name == self.budget else ""}>'
-            f"{say(name) if name else 'own'}</option>"
-            for name in ("", *names)
+        values = {"": "own"} | {say(name): say(name) for name in self.budgets}
+        chosen = say(self.budget) if self.budget else ""
+        options = (
+            f'<option value="{value}"{" selected" if value == chosen else ""}>{shown}</option>'
+            for value, shown in values.items()
         )
-        choice = f'<label>Budget <select name="budget">{options}</select></label>' if names else ""
-        return _FORM.substitute(text=_shown(self.text), pair=_shown(self.text_pair), longest=FORM_LENGTH, choice=choice)
+        choice = f'<label>Budget <select name="budget">{"".join(options)}</select></label>' if self.budgets else ""
+        focus, text, pair = "" if self.text else " autofocus", _shown(self.text), _shown(self.text_pair)
+        return _FORM.substitute(focus=focus, text=text, pair=pair, longest=FORM_LENGTH, choice=choice)
 
 
-def answer_page(form: Form, budgets: Iterable[str], best: Label, seconds: float, how: str, found: Trace | str) -> str:
+def answer_page(form: Form, best: Label, seconds: float, how: str, found: Trace | str) -> str:
     """The page with an answer; without a trace it says what, how fast, and why there is none."""
     time = ("Answered in", ms(1000 * seconds), say(how))
     if isinstance(found, str):
         label = ("Predicted", say(best["label"]), f"{best['score']:.3f}")
-        return _whole(form, budgets, facts([label, time]) + f'<p class="note">{say(found)}</p>')
+        return _whole(form, facts([label, time]) + f'<p class="note">{say(found)}</p>')
     found = replace(found, label=best["label"], score=best["score"])
-    return fade_page(found, f"Words retained by {form.name}", above=form.markup(budgets) + facts([time]), style=_STYLE)
+    return fade_page(found, f"Words retained by {form.name}", above=form.markup(), style=_STYLE, more=[time])
 
 
-def plain_page(form: Form, budgets: Iterable[str], error: PowerBertError | None = None) -> str:
+def plain_page(form: Form, error: PowerBertError | None = None) -> str:
     """The page before anything was asked, or with what went wrong."""
-    return _whole(form, budgets, "" if error is None else f'<p class="error" role="alert">{say(error)}</p>')
+    return _whole(form, "" if error is None else f'<p class="error" role="alert">{say(error)}</p>')
 
 
-def _whole(form: Form, budgets: Iterable[str], body: str) -> str:
-    return _EMPTY.substitute(
-        policy=POLICY, title=say(form.name), style=STYLE + _STYLE, form=form.markup(budgets), body=body
-    )
+def _whole(form: Form, body: str) -> str:
+    style, title = STYLE + _STYLE, say(form.name)
+    return _EMPTY.substitute(policy=POLICY, title=title, style=style, form=form.markup(), body=body)
 
 
 def _shown(text: str) -> str:
