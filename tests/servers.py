@@ -65,7 +65,7 @@ def started(folder: Path, *flags: str, **environment: str) -> Iterator[tuple[str
     process = subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(3000):  # a busy machine takes its time to load torch
             if process.poll() is not None:
                 break
             try:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from servers import HeldEngine, expected, some_texts
 
 from powerbert.errors import PowerBertError
-from powerbert.serving.batcher import APART, EASE, LIKE, WORD_VECTORS, Batcher, next_batch, smaller_budgets
-from powerbert.serving.limits import RequestError
+from powerbert.serving.batcher import APART, EASE, LIKE, Batcher, next_batch, smaller_budgets
+from powerbert.serving.limits import RequestError, ServeLimits
 
 LENGTHS = st.lists(st.integers(1, 512), min_size=1, max_size=80)
 
@@ -27,7 +27,7 @@ def engine():
 
 @pytest.fixture
 def batcher(engine):
-    batcher = Batcher(engine, most_waiting=64)
+    batcher = Batcher(engine, ServeLimits(waiting=64))
     yield batcher
     engine.go.set()
     batcher.close()
@@ -83,7 +83,7 @@ REQUESTS = st.lists(
 @given(REQUESTS)
 def test_every_request_gets_the_answers_to_its_own_texts_in_batches_of_one_budget(requests):
     engine = HeldEngine()
-    batcher = Batcher(engine, word_vectors=128)
+    batcher = Batcher(engine, ServeLimits(word_vectors=128))
     first = busy(batcher, engine)
     futures = [batcher.submit(texts, budget) for texts, budget in requests]
     engine.go.set()
@@ -168,7 +168,7 @@ def test_an_unknown_budget_is_refused_before_it_waits(batcher):
 
 def test_an_adaptive_batcher_spends_less_while_its_queue_is_long_and_says_so(engine):
     assert smaller_budgets(engine) == ["2x", "3x"]
-    batcher = Batcher(engine, word_vectors=32, adaptive=True)
+    batcher = Batcher(engine, ServeLimits(word_vectors=32), adaptive=True)
     busy(batcher, engine)
     futures = []
     while len(futures) < 40:
@@ -189,4 +189,3 @@ def test_a_warm_up_meets_every_budget_at_both_ends_of_the_lengths(batcher, engin
     batcher.warm_up()
     assert {retention for retention, _, _ in engine.batches} == {None, *engine.dial.values()}
     assert {width for _, _, width in engine.batches} == {3, 512}
-    assert WORD_VECTORS >= 512

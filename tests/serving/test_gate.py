@@ -87,13 +87,14 @@ def test_strangers_cannot_make_many_counters(guarded):
         b"POST /predict HTTP/1.1\r\nhost: a\r\nauthorization: Bearer sesame\r\ncontent-length: 100\r\n\r\n{",
     ],
 )
-def test_a_request_that_stops_half_way_is_cut(guarded, begun):
+def test_a_request_that_stops_half_way_is_cut(guarded, begun, caplog):
     with connected(guarded) as connection:
         connection.sendall(begun)
         said, seconds = told(connection)
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b'"error_type": "timeout"' in said
     assert 0.2 < seconds < 5
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []  # no traceback of ours
 
 
 def test_a_byte_now_and_then_gains_nothing(guarded):

@@ -308,7 +308,7 @@ class ServeFlags(Flags):
     threads: _Threads = None
     budget: _Budget = None
     adaptive: Annotated[bool, _ADAPTIVE] = False
-    word_vectors: Annotated[int, "Word-vectors of a batch at encoder 1, at most.", None, 1] = 1024
+    word_vectors: Annotated[int, "Word-vectors of a batch at encoder 1, at most.", None, 1] = ServeLimits.word_vectors
     queue: Annotated[int, "Inputs that may wait; more are refused with 429.", None, 1] = ServeLimits.waiting
     deadline: Annotated[float, "Seconds after which a request is answered with 504.", None, 0] = ServeLimits.deadline
     max_inputs: Annotated[int, "Inputs of a request, at most.", None, 1] = ServeLimits.inputs

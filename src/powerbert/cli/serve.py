@@ -11,16 +11,17 @@ from powerbert.serving.server import address_of, bind, make_server, run_server
 def serve(asked: ServeFlags) -> None:
     """Load, warm up, listen; until somebody stops it."""
     key = asked.key()
-    limits = ServeLimits(asked.max_bytes, asked.max_inputs, asked.max_characters, asked.queue, asked.deadline)
+    limits = ServeLimits(
+        body=asked.max_bytes,
+        inputs=asked.max_inputs,
+        characters=asked.max_characters,
+        word_vectors=asked.word_vectors,
+        waiting=asked.queue,
+        deadline=asked.deadline,
+    )
     with bind(asked.host, asked.port) as bound:
         engine = open_answering(asked, asked.engine)
-        service = Service(
-            engine,
-            existing_folder(asked.model),
-            limits=limits,
-            word_vectors=asked.word_vectors,
-            adaptive=asked.adaptive,
-        )
+        service = Service(engine, existing_folder(asked.model), limits=limits, adaptive=asked.adaptive)
         with working("warming up"):
             service.batcher.warm_up()
         about = f"{engine.name} in {engine.precision}, N={engine.limits.longest}"

@@ -22,7 +22,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.limits import CHOICE
-from powerbert.serving.batcher import WORD_VECTORS, Batcher, Reply
+from powerbert.serving.batcher import Batcher, Reply
 from powerbert.serving.bodies import Body, InferenceBody, PredictBody, RerankBody, characters_of, read_body
 from powerbert.serving.gate import Gate, error_body
 from powerbert.serving.limits import RequestError, ServeLimits, refused
@@ -63,22 +63,13 @@ class Service:
     """One engine behind its routes."""
 
     def __init__(
-        self,
-        engine: Engine,
-        folder: str | Path,
-        *,
-        limits: ServeLimits | None = None,
-        word_vectors: int = WORD_VECTORS,
-        adaptive: bool = False,
+        self, engine: Engine, folder: str | Path, *, limits: ServeLimits | None = None, adaptive: bool = False
     ) -> None:
         if isinstance(engine, TorchEngine) and type(engine.model).__name__.endswith(CHOICE):
             raise UnsupportedModelError("a multiple-choice model reads several inputs at once", got=str(folder))
         self.engine, self.folder, self.limits = engine, Path(folder), limits or ServeLimits()
         self.metrics, self.tracer = Metrics(engine.encoders), Tracer(engine, self.folder)
-        self.word_vectors, self._active = word_vectors, 0
-        self.batcher = Batcher(
-            engine, word_vectors=word_vectors, most_waiting=self.limits.waiting, adaptive=adaptive, ran=self.metrics.ran
-        )
+        self.batcher, self._active = Batcher(engine, self.limits, adaptive=adaptive, ran=self.metrics.ran), 0
         self.metrics.watch(self.batcher.waiting)
 
     async def predict(self, request: Request) -> Response:
@@ -150,7 +141,7 @@ class Service:
             "model_type": {kind: names},
             "max_concurrent_requests": limits.waiting,
             "max_input_length": self.engine.limits.longest,
-            "max_batch_tokens": self.word_vectors,
+            "max_batch_tokens": limits.word_vectors,
             "max_client_batch_size": limits.inputs,
             "auto_truncate": True,
             "version": __version__,
@@ -175,12 +166,16 @@ class Service:
             self._active -= 1
 
     async def _content(self, request: Request) -> bytes:
-        most, told, content = self.limits.body, request.headers.get("content-length", ""), bytearray()
+        most, told, content, more = self.limits.body, request.headers.get("content-length", ""), bytearray(), True
         too_large = refused("the body is too large", rule=f"at most {most:,} bytes", status=413)
         if told.isdecimal() and int(told) > most:
             raise too_large
-        async for chunk in request.stream():
-            content += chunk
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise _gone()
+            content += message.get("body", b"")
+            more = message.get("more_body", False)
             if len(content) > most:
                 raise too_large
         return bytes(content)
@@ -195,7 +190,7 @@ class Service:
             if coming in done:
                 return coming.result()
             if gone in done:
-                raise RequestError(GONE, "gone", "the client went away")
+                raise _gone()
             raise RequestError(504, "timeout", "no answer within the deadline", rule=f"{self.limits.deadline:g} s")
         finally:
             coming.cancel()  # what nobody waits for is not computed
@@ -261,6 +256,10 @@ async def _failed(request: Request, error: Exception) -> Response:
             error = RequestError(500, "backend", "the server failed")
     again = {} if error.retry is None else {"retry-after": str(error.retry)}
     return JSONResponse(error_body(error), error.status, again)
+
+
+def _gone() -> RequestError:
+    return RequestError(GONE, "gone", "the client went away")
 
 
 async def _disconnected(request: Request) -> None:

@@ -20,8 +20,6 @@ from powerbert.serving.limits import RequestError, ServeLimits, refused
 from powerbert.text.batches import collate, plan_batches
 from powerbert.text.tokenise import Row, Text
 
-WORD_VECTORS = 1024
-"""Of a batch at encoder 1. A CPU is busy with a few hundred; a larger batch only lets all of its inputs wait longer."""
 LIKE, APART = 1.25, 16  # lengths that share a batch: so many times apart at most, or so many word-vectors
 EASE = 2  # batches that wait for every step to a smaller budget
 TOKENISERS = 2  # threads; what they run releases Python's lock
@@ -102,13 +100,13 @@ class Batcher:
     def __init__(
         self,
         engine: Engine,
+        limits: ServeLimits | None = None,
         *,
-        word_vectors: int = WORD_VECTORS,
-        most_waiting: int = ServeLimits.waiting,
         adaptive: bool = False,
         ran: Callable[[Ran], object] = lambda batch: None,
     ) -> None:
-        self.engine, self._word_vectors, self._most, self._ran = engine, word_vectors, most_waiting, ran
+        limits = limits or ServeLimits()
+        self.engine, self._word_vectors, self._most, self._ran = engine, limits.word_vectors, limits.waiting, ran
         self._pad = engine.tokenizer.pad_token_id
         self._ladder = [None, *smaller_budgets(engine)] if adaptive else [None]
         self._queue: list[_Waiting] = []

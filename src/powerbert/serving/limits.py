@@ -18,6 +18,8 @@ class ServeLimits:
     body: int = 2_000_000  # bytes of a request, as in TEI
     inputs: int = 128  # of a request
     characters: int = 100_000  # of an input
+    word_vectors: int = 1024
+    """Of a batch at encoder 1. A CPU is busy with a few hundred; a larger batch only lets its inputs wait longer."""
     waiting: int = 512  # inputs of all requests that are not being computed yet
     deadline: float = 30.0  # seconds from a request that was read to its answer
     sending: float = 10.0  # seconds that a client may take to send a request
