@@ -33,12 +33,18 @@ def opened(html: str, width: int, folder: Path) -> tuple[dict[str, Any], list[st
     (folder / "page.html").write_text(html, encoding="utf-8")
     frame = f'<iframe src="page.html" style="width:{width}px;height:900px"></iframe>'
     (folder / "frame.html").write_text(f"<!doctype html>{frame}<output></output><script>{MEASURE}</script>", "utf-8")
-    options = ("--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--dump-dom")
-    command = [str(CHROMIUM), *FLAGS, *options, (folder / "frame.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
-    found = re.search(r"<output>(.*?)</output>", done.stdout, re.S)
-    assert found, done.stderr
+    dom, console = visited((folder / "frame.html").as_uri(), folder)
+    found = re.search(r"<output>(.*?)</output>", dom, re.S)
+    assert found, console
     measures = found.group(1)
     for plain in '"<>&':
         measures = measures.replace(escape(plain), plain)
-    return json.loads(measures), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return json.loads(measures), console
+
+
+def visited(address: str, folder: Path) -> tuple[str, list[str]]:
+    """The page at an address once its scripts have run, and what the console says."""
+    options = ("--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--dump-dom")
+    command = [str(CHROMIUM), *FLAGS, *options, address]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]

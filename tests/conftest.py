@@ -21,7 +21,7 @@ settings.load_profile("powerbert")
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-pytest_plugins = ["graphs"]
+pytest_plugins = ["graphs", "servers"]
 
 _slow: set[str] = set()
 """Longer proofs that this run leaves out."""

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import powerbert
-from powerbert.cli.commands import EXTRA
+from powerbert.cli.commands import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "powerbert"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-NAMES = {"typing_extensions": "typing-extensions"}
+NAMES = {"typing_extensions": "typing-extensions", "prometheus_client": "prometheus-client"}
 """Packages whose module has another name."""
 
 
@@ -45,11 +45,12 @@ def imported() -> set[str]:
 
 
 def test_every_package_that_is_imported_is_declared():
-    assert {NAMES.get(name, name) for name in imported()} <= required("train", "onnx", "openvino")
+    assert {NAMES.get(name, name) for name in imported()} <= required("train", "onnx", "openvino", "serve")
 
 
 def test_a_command_knows_the_packages_that_it_may_miss():
-    assert set(EXTRA) == required("train") - required()
+    for extra, packages in EXTRAS.items():
+        assert {NAMES.get(name, name) for name in packages} == required(extra) - required()
 
 
 def test_files_that_are_not_python_are_package_data():

@@ -18,8 +18,11 @@ from powerbert.cli.output import check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AccelerateOptions, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
-EXTRA = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy")  # of the extra `train`: a command may miss them
-
+EXTRAS = {
+    "train": ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy"),
+    "serve": ("fastapi", "h11", "prometheus_client", "pydantic", "uvicorn"),
+}
+"""Packages that a command may miss, by the extra that brings them."""
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {}
 """Name -> home: the function of that name in `powerbert.cli.<home>` does the work; and what typer makes it of."""
@@ -34,9 +37,10 @@ def declare(home: str, example: str) -> Callable[[Callable[..., None]], Callable
                 module = import_module(f"powerbert.cli.{home}")
             except ModuleNotFoundError as error:
                 package = (error.name or "").partition(".")[0]
-                if package not in EXTRA:
+                extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+                if extra is None:
                     raise
-                raise MissingExtraError(f"this command needs {package}", remedy=install("train", clone=True)) from None
+                raise MissingExtraError(f"this command needs {package}", remedy=install(extra, clone=True)) from None
             getattr(module, name)(*groups)
 
         name = stub.__name__
@@ -150,6 +154,15 @@ def evaluate(asked: flags.EvaluateFlags, columns: flags.Columns) -> None:
 @declare("predict", "--model three --data new.csv --text review --output answers.jsonl")
 def predict(asked: flags.PredictFlags, columns: flags.Columns) -> None:
     """Answer every row of a file; labels in it are not looked at."""
+
+
+@declare("serve", "fast --port 8080")
+def serve(asked: flags.ServeFlags) -> None:
+    """Answer over HTTP, in batches of like length that are formed while the engine is busy.
+
+    Clients of Text Embeddings Inference (/predict, /rerank) and huggingface_hub's InferenceClient work
+    unchanged; the page at / shows which words survive. Only this machine is served unless there is an API key.
+    """
 
 
 @declare("explain", '--model FOLDER "a gorgeous, witty movie" --html fade.html')

@@ -48,18 +48,11 @@ def task_of(columns: Columns, engine: Engine | None = None, data: str | None = N
 
 def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
     """The engine that answers, with the asked retention and N, and the task it is asked about."""
-    folder, longest = existing_folder(asked.model), columns.max_length
+    longest = columns.max_length
     retention = asked_retention(asked.retention, longest)
-    try:
-        with working("loading the model"):
-            threads, _ = choose_threads(asked.threads)
-            # A graph carries its own retention; a folder that holds one holds the model as well.
-            own = retention is not None and glance(folder).graphs
-            name = TorchEngine.name if own and asked.engine is None else asked.engine
-            engine = open_engine(folder, name, asked.precision, threads=threads).at(asked.budget)
-    except UnsupportedModelError as error:
-        remedy = "run finetune first, or name another folder"
-        raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
+    # A graph carries its own retention; a folder that holds one holds the model as well.
+    own = retention is not None and glance(existing_folder(asked.model)).graphs
+    engine = open_answering(asked, TorchEngine.name if own and asked.engine is None else asked.engine)
     if isinstance(engine, TorchEngine):
         if longest is not None:
             engine.tokenizer.model_max_length = longest
@@ -76,6 +69,18 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
         remedy = "run finetune first, or name the task it was trained on"
         raise UnsupportedModelError(f"{asked.model} does not answer {task.name}", got=got, remedy=remedy)
     return engine, task
+
+
+def open_answering(asked: flags.Answering | flags.ServeFlags, engine: str | None) -> Engine:
+    """The folder in this engine, or in that which it was made for, at the asked budget."""
+    folder = existing_folder(asked.model)
+    try:
+        with working("loading the model"):
+            threads, _ = choose_threads(asked.threads)
+            return open_engine(folder, engine, asked.precision, threads=threads).at(asked.budget)
+    except UnsupportedModelError as error:
+        remedy = "run finetune first, or name another folder"
+        raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
 
 
 def _labels(engine: Engine) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from powerbert.acceleration.goal import Goal
 from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
+from powerbert.serving.limits import ServeLimits, read_key
 from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
@@ -27,8 +28,14 @@ _PAPER = "Also measure as the paper does, batches of 128 padded to N, over this 
 _FILES = "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a pair)"
 _OWN = f"without --calibration int8 in OpenVINO takes its scales from the first {CALIBRATION} rows"
 _SCALES = f"of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO its scales; then all of --data is compared"
+_ADAPTIVE = "Spend a smaller budget of the dial while the queue is long; the answer's header says so."
+_KEY_FILE = "File with the API key; by default POWERBERT_API_KEY. Needed for any --host that others can reach."
 _COMPARED = f"Your own texts, to compare the answers with torch; {_OWN} and is compared on the others."
 _Retention = Annotated[str | None, _RETENTION, "LIST"]
+_Engine = Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"]
+_Precision = Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"]
+_Threads = Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1]
+_Budget = Annotated[str | None, "Budget of the folder's dial, such as 2x, instead of its own retention.", "NAME"]
 _Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
 _Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
 
@@ -165,13 +172,11 @@ class Answering(Flags):
 
     model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
     data: Annotated[str, f"{_FILES}, or with --task the folder that holds the task.", "FILE"]
-    engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
-    precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
-    threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1] = None
+    engine: _Engine = None
+    precision: _Precision = None
+    threads: _Threads = None
     retention: _Retention = None
-    budget: Annotated[str | None, "Budget of the folder's dial, such as 2x, instead of its own retention.", "NAME"] = (
-        None
-    )
+    budget: _Budget = None
     rows: _Rows = None
     batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32
 
@@ -288,6 +293,38 @@ class ExplainFlags(Figures):
         if found is not None and found.is_relative and self.max_length is not None:
             raise RetentionError(what, got=self.retention, rule="fractions are of each text's own length")
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeFlags(Flags):
+    """What is served, to whom, and how much of it."""
+
+    model: Annotated[str, "Model folder, saved or exported.", ARGUMENT]
+    host: Annotated[str, "Address to listen at; any but this machine's own needs an API key.", "ADDRESS"] = "127.0.0.1"
+    port: Annotated[int, "Port to listen at; 0 takes a free one.", None, 0] = 8080
+    api_key_file: Annotated[str | None, _KEY_FILE, "FILE"] = None
+    engine: _Engine = None
+    precision: _Precision = None
+    threads: _Threads = None
+    budget: _Budget = None
+    adaptive: Annotated[bool, _ADAPTIVE] = False
+    word_vectors: Annotated[int, "Word-vectors of a batch at encoder 1, at most.", None, 1] = ServeLimits.word_vectors
+    queue: Annotated[int, "Inputs that may wait; more are refused with 429.", None, 1] = ServeLimits.waiting
+    deadline: Annotated[float, "Seconds after which a request is answered with 504.", None, 0] = ServeLimits.deadline
+    max_inputs: Annotated[int, "Inputs of a request, at most.", None, 1] = ServeLimits.inputs
+    max_characters: Annotated[int, "Characters of an input, at most.", None, 1] = ServeLimits.characters
+    max_bytes: Annotated[int, "Bytes of a request, at most.", None, 1] = ServeLimits.body
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_inputs > self.queue:
+            got = f"--max-inputs {self.max_inputs}, --queue {self.queue}"
+            raise PowerBertError("a request does not fit into the queue", got=got, remedy="give a longer --queue")
+        self.key()
+
+    def key(self) -> str | None:
+        """The API key; an address that others can reach needs one."""
+        return read_key(self.api_key_file, self.host)
 
 
 def asked_retention(text: str | None, max_length: int | None) -> RetentionConfiguration | None:

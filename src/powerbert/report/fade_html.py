@@ -9,7 +9,7 @@ script but the one written here, known by its hash.
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -32,17 +32,23 @@ POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{DI
 """Allows the inline style and the one script of this page; no connection, image or frame."""
 
 
-def fade_page(trace: Trace, title: str) -> str:
-    """Write the page; `title` is any text, the words come from the trace."""
+def fade_page(
+    trace: Trace, title: str, *, above: str = "", style: str = "", more: Sequence[tuple[str, str, str]] = ()
+) -> str:
+    """Write the page; `title` is any text, the words come from the trace.
+
+    above, style, more: markup before the words, its style, and further figures, where the page is part of something.
+    """
     words, encoders = readable(trace), len(trace.retained)
     length, counts = len(words), [len(words), *map(len, trace.retained)]
     large = length <= LARGE_TYPE
-    figures = _figures(trace, words) + "\n"
+    figures = _figures(trace, words, more) + "\n"
     return PAGE.substitute(
         encoders=encoders,
         policy=POLICY,
         title=escape(visible(title)),
-        style=STYLE,
+        style=STYLE + style,
+        above=above,
         script=SCRIPT,
         data=json.dumps(trace_json(trace), ensure_ascii=True, allow_nan=False).translate(INERT),
         size="large" if large else "small",
@@ -63,7 +69,7 @@ def fade_page(trace: Trace, title: str) -> str:
     )
 
 
-def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
+def _figures(trace: Trace, words: tuple[Word, ...], more: Sequence[tuple[str, str, str]]) -> str:
     with_elimination, without, fewer = processed(trace)
     encoders, ends = len(trace.retained), trace.retained[-1]
     label, score = verdict(trace)
@@ -73,6 +79,7 @@ def _figures(trace: Trace, words: tuple[Word, ...]) -> str:
         ("Word-vectors processed", f"{with_elimination:,}", f"of {without:,}"),
         (f"Over {encoders} encoder{'s' if encoders > 1 else ''}", f"{fewer:.1f}&times;", "fewer"),
         ("Survive to the end", f"{len(ends)}", f"of {len(words)}{named}"),
+        *more,
     ]
     cell = '<div><dt>{}</dt><dd dir="auto"><strong>{}</strong> {}</dd></div>'
     return f'<dl class="figures">{"".join(cell.format(*fact) for fact in facts if fact[1])}</dl>'

@@ -1,0 +1,113 @@
+"""`powerbert serve` as a process: refusals, readiness, the commands of docs/serve.md, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import some_texts, started
+
+import powerbert
+from powerbert.cli import commands
+from powerbert.cli.main import main
+
+PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
+KEY = "sesame-open-wide"
+
+
+def refusal(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["serve", *arguments])
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("POWERBERT_API_KEY", raising=False)
+
+
+def test_mistakes_are_one_line_before_the_model_is_loaded(capsys, tmp_path):
+    assert "needs an API key" in refusal(capsys, "missing", "--host", "0.0.0.0")
+    assert "does not fit into the queue" in refusal(capsys, "missing", "--queue", "5")
+    assert "too small" in refusal(capsys, "missing", "--port", "-1")
+    assert "is not a folder" in refusal(capsys, str(tmp_path / "missing"), "--port", "0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "cannot be served" in refusal(capsys, "missing", "--port", str(taken.getsockname()[1]))
+
+
+def test_a_missing_extra_names_the_pip_command(capsys, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'fastapi'", name="fastapi")
+
+    monkeypatch.setattr(commands, "import_module", missing)
+    assert 'this command needs fastapi; pip install "powerbert[serve]"' in refusal(capsys, "missing")
+
+
+def test_a_server_with_a_key_stops_with_all_answers_given(reranker_folder):
+    """SIGTERM while requests are under way: each gets its answer or finds nobody there, and the exit code is 0."""
+    texts = some_texts(20)
+    alone = powerbert.pipeline(reranker_folder, "torch")
+    known = {text: alone({"text": "good", "text_pair": text})["score"] for text in texts}
+    answers, refused = [], []
+    with started(reranker_folder, POWERBERT_API_KEY=KEY) as (address, process):
+        assert httpx.post(f"{address}/rerank", json={"query": "a", "texts": ["b"]}).status_code == 401
+
+        def ask(number):
+            with httpx.Client(base_url=address, headers={"authorization": f"Bearer {KEY}"}, timeout=60) as client:
+                for turn in range(200):
+                    own = [texts[(number + turn + i) % len(texts)] for i in range(5)]
+                    try:
+                        answer = client.post("/rerank", json={"query": "good", "texts": own})
+                    except httpx.ConnectError:
+                        return
+                    except httpx.TransportError as error:  # a connection that was closed while it was idle
+                        refused.append(error)
+                        return
+                    assert answer.status_code == 200
+                    answers.append([(own[each["index"]], each["score"]) for each in answer.json()])
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        while len(answers) < 16:
+            threads[0].join(0.01)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        assert process.wait(60) == 0
+    assert all(score == pytest.approx(known[text], abs=1e-4) for found in answers for text, score in found)
+    assert len(answers) < 8 * 200
+    assert len(refused) <= 8
+
+
+def shell_commands():
+    """Every curl of the page, with its continuation lines."""
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ curl")]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize("command", shell_commands())
+def test_the_curl_commands_of_the_page_work(served, command):
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            command.replace("http://127.0.0.1:8080", served).replace("curl ", "curl -sS --fail-with-body ", 1),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    expected = 22 if "/rerank" in command else 0  # this model is no reranker
+    assert done.returncode == expected, done.stdout + done.stderr
