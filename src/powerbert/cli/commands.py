@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from powerbert.cli import flags
-from powerbert.cli.output import check_apart
+from powerbert.cli.output import PLACES, check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AccelerateOptions, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
@@ -62,7 +62,7 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
         work(*made)
 
     asked = [(group, *one) for group in groups for one in flags.flags_of(group)]
-    paths = [field.name for _, field, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER")]
+    paths = [one.name for _, one, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER") or one.name in PLACES]
     parameters = [_parameter(*one) for *one, _ in asked]
     parameters.sort(key=lambda parameter: parameter.default is not Parameter.empty)
     setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - typer reads what inspect sees
@@ -81,7 +81,11 @@ def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: st
     panel = (group.__doc__ or "").splitlines()[0].rstrip(".").split(";")[0]
     shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
     by_position = metavar == flags.ARGUMENT
-    flag = typer.Argument(**shown) if by_position else typer.Option(*names, metavar=metavar, **shown)
+    flag = (
+        typer.Argument(metavar=PLACES.get(field.name), **shown)
+        if by_position
+        else typer.Option(*names, metavar=metavar, **shown)
+    )
     kind, default = (plain, Parameter.empty) if required else (plain | None, None)
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
@@ -142,14 +146,23 @@ def anytime(folders: flags.Folders, data: flags.TrainingData, options: AnytimeOp
     """
 
 
-@declare("predict", "--model three --data dev.csv --text review --label stars")
+@declare("evaluate", "--model three --data dev.csv --text review --label stars")
 def evaluate(asked: flags.EvaluateFlags, columns: flags.Columns) -> None:
     """Score a model with the task's own metric, a bootstrap interval and its real word-vectors."""
 
 
-@declare("predict", "--model three --data new.csv --text review --output answers.jsonl")
-def predict(asked: flags.PredictFlags, columns: flags.Columns) -> None:
-    """Answer every row of a file; labels in it are not looked at."""
+@declare("score", "reviews.csv.gz answers.parquet --model three --text review")
+def score(asked: flags.ScoreFlags, columns: flags.Columns) -> None:
+    """Answer every row of a file of any size: all its columns come back, in order, with label and score beside them.
+
+    Stopped at any moment, even killed, the same command goes on, and what it writes is the same to the byte. Labels
+    in the file are not looked at.
+    """
+
+
+@declare("score", "--model three --data new.csv --text review --output answers.jsonl")
+def predict(asked: flags.ScoreFlags, columns: flags.Columns) -> None:
+    """Do the same as `score`, under another name."""
 
 
 @declare("explain", '--model FOLDER "a gorgeous, witty movie" --html fade.html')

@@ -22,7 +22,7 @@ from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split, Task, same_labels
 from powerbert.training.data import Data
 
-Asking = flags.EvaluateFlags | flags.PredictFlags | flags.ExportFlags | flags.BenchFlags
+Asking = flags.EvaluateFlags | flags.ScoreFlags | flags.ExportFlags | flags.BenchFlags
 
 
 def task_of(columns: Columns, engine: Engine | None = None, data: str | None = None) -> Task:
@@ -46,7 +46,7 @@ def task_of(columns: Columns, engine: Engine | None = None, data: str | None = N
     return own_task(text, pair, columns.label or "label", **more)
 
 
-def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
+def open_model(asked: flags.Answering, columns: Columns, data: str | None = None) -> tuple[Engine, Task]:
     """The engine that answers, with the asked retention and N, and the task it is asked about."""
     folder, longest = existing_folder(asked.model), columns.max_length
     retention = asked_retention(asked.retention, longest)
@@ -70,12 +70,17 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
         raise PowerBertError(what, got=asked.model, remedy="leave it out, or export with it")
     elif longest is not None:
         engine.limits = engine.limits._replace(longest=min(longest, engine.limits.longest))
-    task = task_of(columns, engine, asked.data)
+    task = task_of(columns, engine, data)
     if not _answers(engine, task):
         got = f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}"
         remedy = "run finetune first, or name the task it was trained on"
         raise UnsupportedModelError(f"{asked.model} does not answer {task.name}", got=got, remedy=remedy)
     return engine, task
+
+
+def say_engine(engine: Engine) -> None:
+    """Tell a person what answers."""
+    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
 
 
 def _labels(engine: Engine) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ has one home, one meaning and one help text in every command. A group refuses by
 before the command that takes it is loaded. Nothing heavy is imported: help and mistakes are instant.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -16,18 +17,26 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
+LOCAL = "local"  # the address of a Ray cluster that is started for one run
+ADDRESS = re.compile(r"auto|local|(ray://)?([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
 CALIBRATION = 256  # rows from which int8 in OpenVINO takes its scales; what gives scales is not compared
 
 _RETENTION = 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.'
 _TASK = "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns."
 _METRIC = "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's."
 _FAST = "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data."
-_ANSWERS = 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.'
+_IN = 'What is answered: a file, a quoted pattern such as "parts/*.jsonl", or "-", standard input; also as --data.'
+_OUT = 'Where the rows go, with their answers: .jsonl, .csv, .tsv (.gz, .zst) or .parquet, or "-"; also as --output.'
+_ON_ERROR = "A row that cannot be answered: fail ends the run, skip leaves it out, record writes it with its error."
+_SORTED = "Rows that are sorted by length at a time; a stopped run loses no more"
+_RAY = "Answer on Ray: on a cluster of this machine, or on that at HOST:PORT or ray://HOST:PORT; auto finds one."
 _PAPER = "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100."
 _FILES = "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a pair)"
+_DATA = f"{_FILES}, or with --task the folder that holds the task."
 _OWN = f"without --calibration int8 in OpenVINO takes its scales from the first {CALIBRATION} rows"
 _SCALES = f"of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO its scales; then all of --data is compared"
 _COMPARED = f"Your own texts, to compare the answers with torch; {_OWN} and is compared on the others."
+_TABLES = ("jsonl", "csv", "tsv", "parquet")
 _Retention = Annotated[str | None, _RETENTION, "LIST"]
 _Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
 _Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
@@ -45,6 +54,13 @@ def flags_of(group: type) -> Iterator[tuple[Field[Any], Any, str, str | None, in
 def flag_of(field: Field[Any]) -> str:
     """Its name on the command line."""
     return f"--{field.name.replace('_', '-')}"
+
+
+def with_addresses(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command, with the address that `--ray` may go without; typer has no such flags."""
+    following = [*arguments[1:], ""]
+    bare = [this == "--ray" and not ADDRESS.fullmatch(then) for this, then in zip(arguments, following, strict=True)]
+    return [f"--ray={LOCAL}" if alone else this for this, alone in zip(arguments, bare, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +180,6 @@ class Answering(Flags):
     """Which model answers what, and how."""
 
     model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
-    data: Annotated[str, f"{_FILES}, or with --task the folder that holds the task.", "FILE"]
     engine: Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"] = None
     precision: Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"] = None
     threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1] = None
@@ -186,27 +201,61 @@ class Answering(Flags):
 class EvaluateFlags(Answering, Figures):
     """Which model answers what, and how."""
 
+    data: Annotated[str, _DATA, "FILE"]
     split: _Split = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictFlags(Answering):
+class ScoreFlags(Answering, Figures):
     """Which model answers what, and where the answers go."""
 
-    output: Annotated[str | None, _ANSWERS, "FILE"] = None
-    format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
-    with_texts: Annotated[bool, "Write the texts beside their answers."] = False
+    source: Annotated[str | None, _IN, ARGUMENT] = None
+    target: Annotated[str | None, _OUT, ARGUMENT] = None
+    data: Annotated[str | None, "IN by a flag; with --task also the folder that holds the task.", "FILE"] = None
+    output: Annotated[str | None, "OUT by a flag.", "FILE"] = None
+    format: Annotated[str | None, "Of OUT: jsonl, csv, tsv or parquet; by default as its name says.", "NAME"] = None
+    input_format: Annotated[str | None, "Of IN; by default as its name says, of standard input jsonl.", "NAME"] = None
+    all: Annotated[bool, "Write the score of every label, as score_LABEL."] = False
+    prefix: Annotated[str, "Put before the names of the added columns, where the input has such ones.", "TEXT"] = ""
+    on_error: Annotated[str, _ON_ERROR, "NAME"] = "fail"
+    window: Annotated[int, _SORTED, "ROWS", 1] = 65_536
+    ray: Annotated[str | None, _RAY, "[ADDRESS]"] = None
+    ray_cpus: Annotated[int, "Cores, and threads, of a worker on Ray", "N", 1] = 1
+    ray_workers: Annotated[int | None, "Workers on Ray; by default as many as it has room for.", "N", 1] = None
     glue: Annotated[str | None, "Write GLUE's submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"] = None
     split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.format not in (None, "jsonl", "csv"):
-            raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
+        twice = {"IN and --data": (self.source, self.data), "OUT and --output": (self.target, self.output)}
+        for both, given in twice.items():
+            if None not in given:
+                raise PowerBertError(f"{both} are one thing", got=" and ".join(map(str, given)), remedy="give one")
+        if self.rows_in is None:
+            raise PowerBertError("what is to be answered?", remedy="give IN, a file, or - for standard input")
+        if self.rows_out is None and self.glue is None:
+            raise PowerBertError("where do the answers go?", remedy="give OUT, a file, or --glue FOLDER")
+        known = {"--format": (self.format, _TABLES), "--input-format": (self.input_format, (*_TABLES, "txt"))}
+        for flag, (name, names) in (known | {"--on-error": (self.on_error, ("fail", "skip", "record"))}).items():
+            if name is not None and name not in names:
+                raise PowerBertError(f"unknown {flag}", got=name, rule="one of " + ", ".join(names))
+        if self.ray is not None and not ADDRESS.fullmatch(self.ray):
+            rule = "auto, HOST:PORT or ray://HOST:PORT, and nothing for a cluster of this machine"
+            raise PowerBertError("--ray is not an address", got=self.ray, rule=rule)
         if self.glue is not None and self.rows is not None:
             raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
-        if self.output is None and self.glue is None:
-            raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
+        if self.json == self.rows_out == STANDARD_OUTPUT:
+            raise PowerBertError("OUT and --json both ask for standard output", remedy="write one of them to a file")
+
+    @property
+    def rows_in(self) -> str | None:
+        """IN, however it was given."""
+        return self.data if self.source is None else self.source
+
+    @property
+    def rows_out(self) -> str | None:
+        """OUT, however it was given."""
+        return self.output if self.target is None else self.target
 
 
 @dataclass(frozen=True, kw_only=True)

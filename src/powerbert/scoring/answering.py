@@ -77,7 +77,7 @@ class Verdicts:
             self.names, self.function = dict(enumerate(task.labels or ())), "softmax"
         self.single, self.prefix, self.errors = task.kind == "regression", prefix, errors
         self.every = [f"{SCORE}_{name}" for _, name in sorted(self.names.items())] if every and not self.single else []
-        own = [(VALUE, float)] if self.single else [(LABEL, str), (SCORE, float)]
+        own: list[tuple[str, type]] = [(VALUE, float)] if self.single else [(LABEL, str), (SCORE, float)]
         own += [(name, float) for name in self.every] + [(ERROR, str)] * errors
         self.columns: dict[str, type] = {prefix + name: kind for name, kind in own}
         if len(self.columns) < len(own):

@@ -45,19 +45,22 @@ Window = list[InputRow]
 class ArrowRow(Mapping[str, object]):
     """A row of an Arrow batch; its values become Python's when they are asked for."""
 
-    __slots__ = ("batch", "index")
+    __slots__ = ("batch", "index", "names")
 
-    def __init__(self, batch: Any, index: int) -> None:
-        self.batch, self.index = batch, index
+    def __init__(self, batch: Any, index: int, names: tuple[str, ...]) -> None:
+        self.batch, self.index, self.names = batch, index, names
 
     def __getitem__(self, name: str) -> object:
         return self.batch.column(name)[self.index].as_py()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.batch.schema.names)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return self.batch.num_columns
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,20 @@ class Inputs:
     format: str | None = None  # by default as each name says
     window: int = WINDOW
 
+    def __post_init__(self) -> None:
+        forms = dict.fromkeys(map(self.format_of, self.paths))
+        if len(forms) > 1:
+            remedy = "give a pattern for files of one format"
+            raise DataError("the files are of several formats", got=", ".join(forms), remedy=remedy)
+        if forms.keys() == {"parquet"} and self.paths == (STANDARD_INPUT,):
+            raise DataError(
+                "Parquet is not read from standard input", rule="it ends with what comes first", remedy="give a file"
+            )
+
+    def format_of(self, path: Path) -> str:
+        """As asked for, or as the name says; standard input has JSON lines."""
+        return self.format or ("jsonl" if path == STANDARD_INPUT else file_format(path))
+
     def windows(self, done: int = 0) -> Iterator[Window]:
         """The rows in lists that are answered together, after the first `done` of them."""
         return in_windows(self._rows(), self.window, done)
@@ -76,7 +93,7 @@ class Inputs:
     def _rows(self) -> Iterator[InputRow]:
         some = False
         for path in self.paths:
-            for row in _checked(_source(path, self.task, self.format), self.task):
+            for row in _checked(_source(path, self.task, self.format_of(path)), self.task):
                 some = True
                 yield row
         if not some:
@@ -91,7 +108,7 @@ class Inputs:
         return None if self.paths == (STANDARD_INPUT,) else sum(map(self._count, self.paths))
 
     def _count(self, path: Path) -> int:
-        form = self.format or file_format(path)
+        form = self.format_of(path)
         if form == "parquet":
             return int(open_parquet(path).metadata.num_rows)
         try:
@@ -125,13 +142,12 @@ def find_inputs(pattern: str) -> tuple[Path, ...]:
     return tuple(Path(path).resolve() for path in found)
 
 
-def _source(path: Path, task: Task, form: str | None) -> Source:
+def _source(path: Path, task: Task, form: str) -> Source:
     """The rows of a file with all of its columns, not yet checked."""
-    form = form or ("jsonl" if path == STANDARD_INPUT else file_format(path))
     if form != "parquet":
         return text_source(path, task, form, finite=True)
     file = open_parquet(path)
-    names = file.schema_arrow.names
+    names = tuple(file.schema_arrow.names)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{path} has a column twice", got=twice)
 
@@ -141,9 +157,9 @@ def _source(path: Path, task: Task, form: str | None) -> Source:
             size = batch.nbytes // max(1, len(batch))
             for index in range(len(batch)):
                 number += 1
-                yield RawRow(number, ArrowRow(batch, index), f"{path}, row {number}", size)
+                yield RawRow(number, ArrowRow(batch, index, names), f"{path}, row {number}", size)
 
-    return Source(str(path), rows(), unit="row", columns=tuple(names), format=form)
+    return Source(str(path), rows(), unit="row", columns=names, format=form)
 
 
 def _checked(source: Source, task: Task) -> Iterator[InputRow]:

@@ -41,17 +41,9 @@ class Form(ABC):
         self.added = added
         self.columns: tuple[str, ...] | None = None  # those of the rows, from the first window on
 
-    def encode(self, rows: Scored) -> bytes:
-        """The bytes of a window; of the first one with a header."""
-        for raw, _ in rows:
-            if both := [name for name in self.added if name in raw.values]:
-                rule = "answers are added beside the columns of the input"
-                what = f"{raw.place}: there is a column {both[0]!r} already"
-                raise DataError(what, rule=rule, remedy="name the added ones otherwise, as with --prefix predicted_")
-        return self._encode(rows)
-
     @abstractmethod
-    def _encode(self, rows: Scored) -> bytes: ...
+    def encode(self, rows: Scored) -> bytes:
+        """The bytes of a window that has rows; of the first one with a header."""
 
     @abstractmethod
     def resume(self, first: Path) -> None:
@@ -81,7 +73,8 @@ class Form(ABC):
 class JsonLines(Form):
     """A JSON object per line."""
 
-    def _encode(self, rows: Scored) -> bytes:
+    def encode(self, rows: Scored) -> bytes:
+        """A line for each row."""
         return b"".join(_json_line(raw, {**raw.values, **added}) for raw, added in rows)
 
     def resume(self, first: Path) -> None:
@@ -93,7 +86,8 @@ class Separated(Form):
 
     separator: ClassVar[str] = ","
 
-    def _encode(self, rows: Scored) -> bytes:
+    def encode(self, rows: Scored) -> bytes:
+        """A line for each row, after a header."""
         first, columns = self._settle(rows)
         lines = [self.separator.join(map(self.field, (*columns, *self.added)))] if first else []
         for raw, added in rows:
@@ -138,7 +132,8 @@ class ParquetForm(Form):
 
     schema: Any = None
 
-    def _encode(self, rows: Scored) -> bytes:
+    def encode(self, rows: Scored) -> bytes:
+        """A Parquet file of its own."""
         table = _arrow_table(rows) if isinstance(rows[0][0].values, ArrowRow) else self._typed(rows)
         for name, kind in self.added.items():
             values = [added[name] for _, added in rows]
@@ -174,12 +169,7 @@ class ParquetForm(Form):
                 writer.write_table(parquet.read_table(part))
 
 
-FORMS: dict[str, type[Form]] = {
-    "jsonl": JsonLines,
-    "csv": Separated,
-    "tsv": TabSeparated,
-    "parquet": ParquetForm,
-}
+FORMS: dict[str, type[Form]] = {"jsonl": JsonLines, "csv": Separated, "tsv": TabSeparated, "parquet": ParquetForm}
 _ARROW_TYPES = {str: pyarrow.string(), float: pyarrow.float64()}
 
 
@@ -200,11 +190,9 @@ def _packed(target: Path) -> Iterator[BinaryIO]:
 
 def _arrow_table(rows: Scored) -> Any:
     """The rows of Arrow batches as a table, without a way through Python's types."""
-    values = [raw.values for raw, _ in rows]
-    batches = [
-        group[0].batch.take(pyarrow.array([row.index for row in group]))
-        for group in (list(group) for _, group in groupby(values, key=lambda row: id(row.batch)))  # type: ignore[attr-defined]
-    ]
+    values: list[Any] = [raw.values for raw, _ in rows]  # all of them `ArrowRow`: a run reads one format
+    groups = (list(group) for _, group in groupby(values, key=lambda row: id(row.batch)))
+    batches = [group[0].batch.take(pyarrow.array([row.index for row in group])) for group in groups]
     with one_line(f"{rows[-1][0].place}: the columns are not those of the rows before", _AS_JSONL, DataError):
         return pyarrow.Table.from_batches(batches).combine_chunks()
 
