@@ -9,8 +9,8 @@ from powerbert.cli.flags import (
     Columns,
     ExplainFlags,
     Figures,
-    PredictFlags,
     Reported,
+    ScoreFlags,
     TrainingData,
     asked_retention,
 )
@@ -29,7 +29,7 @@ from powerbert.errors import PowerBertError
         (lambda: BenchFlags(model="m", texts="t", batches="1,none"), "--batches"),
         (lambda: BenchFlags(model="m", texts="t", batches="²"), "--batches"),
         (lambda: BenchFlags(model="m", texts="t", rounds=0), "--rounds"),
-        (lambda: PredictFlags(model="m", data="d"), "where do the answers go"),
+        (lambda: ScoreFlags(model="m", data="d"), "where do the answers go"),
         (lambda: Reported(budgets="half"), "--budgets"),
         (lambda: ExplainFlags(text="t", model="m", max_length=8), "--max-length belongs to counts"),
         (lambda: asked_retention("9,8", None), "counts need the length N"),

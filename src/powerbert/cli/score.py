@@ -18,11 +18,11 @@ from powerbert.folders.manifest import folder_digest, glance
 from powerbert.machine.describe import choose_threads
 from powerbert.scoring.answering import Answered, Answerer, Verdicts, answered_here
 from powerbert.scoring.on_ray import answered_on_ray, cluster
-from powerbert.scoring.rows import STANDARD_INPUT, InputRow, Inputs, Window, find_inputs, in_windows
+from powerbert.scoring.rows import InputRow, Inputs, Window, find_inputs, in_windows
 from powerbert.scoring.run import score_windows, sound_windows
 from powerbert.scoring.staging import Counts, Passage, Staging, begun, check_target, staged, staging_folder
 from powerbert.scoring.write import FORMS, Form
-from powerbert.tasks.files import EXTENSIONS, RawRow, has_pairs, named_format
+from powerbert.tasks.files import EXTENSIONS, STANDARD_INPUT, RawRow, has_pairs, named_format
 from powerbert.tasks.registry import submission
 from powerbert.tasks.task import Task
 from powerbert.training.data import answers
@@ -151,7 +151,7 @@ def _file_rows(inputs: Inputs, task: Task) -> Work:
 
 def _task_rows(asked: ScoreFlags, columns: Columns, task: Task) -> Work:
     """The rows of a split, each with its line or row in the source."""
-    split = read_rows(asked, columns, task, "test", labelled=False)
+    split = read_rows(replace(asked, source=None, data=asked.rows_in), columns, task, "test", labelled=False)
     if asked.glue is not None:  # refuse before the work what GLUE would not take
         submission(task, [0])  # a task that GLUE does not know
         if split.skipped:

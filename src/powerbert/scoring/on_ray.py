@@ -20,7 +20,7 @@ from powerbert.errors import PowerBertError, one_line, require, require_all
 from powerbert.scoring.answering import Answered, Answerer, texts_to_answer
 from powerbert.scoring.rows import Inputs, Window
 
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 _PATIENCE = 5.0  # seconds for an address to answer
 
 Cells = dict[str, Any]  # columns of a batch, which is one window
@@ -73,7 +73,7 @@ def answered_on_ray(
     context.target_max_block_size = 1  # each window travels alone, to whoever is free
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     most = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus)
-    texts = data.read_datasource(_source(inputs, first), override_num_blocks=1, ray_remote_args={"num_cpus": 0})
+    texts = data.read_datasource(_source(inputs, first), override_num_blocks=1, num_cpus=0)
     answers = texts.map_batches(
         Worker,
         fn_constructor_args=(opened,),

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 from powerbert.engines.answers import windows
 from powerbert.errors import DataError
-from powerbert.tasks.files import RawRow, Source, file_format, text_source, unpacked
+from powerbert.tasks.files import STANDARD_INPUT, RawRow, Source, file_format, text_source, unpacked
 from powerbert.tasks.readers import check_row, resolve
 from powerbert.tasks.sources import open_parquet, parquet_batches
 from powerbert.tasks.task import Task
 
-STANDARD_INPUT = Path("/dev/stdin")
 WINDOW = 65_536
 """Rows that are sorted by length at a time.
 
@@ -134,6 +133,8 @@ def find_inputs(pattern: str) -> tuple[Path, ...]:
         return (Path(pattern).resolve(),)
     if os.path.isdir(pattern):
         raise DataError(f"{pattern} is a folder", remedy=f"give the files in it, as '{pattern.rstrip('/')}/*.jsonl'")
+    if os.path.exists(pattern):
+        raise DataError(f"{pattern} is not a file", rule="a file can be read again", remedy="pipe it to -")
     if not glob.has_magic(pattern):
         raise DataError(f"{pattern} does not exist", remedy="check the path")
     found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from powerbert.errors import DataError
+from powerbert.errors import DataError, RowError
 from powerbert.scoring.answering import Answered, Verdicts
 from powerbert.scoring.rows import Window
 from powerbert.scoring.staging import Counts
@@ -17,7 +17,7 @@ def sound_windows(windows: Iterable[Window], verdicts: Verdicts, on_error: str) 
     for window in windows:
         for row in window:
             if row.fault is not None and on_error == "fail":
-                raise DataError(f"{row.fault}, or go on with --on-error skip or record")
+                raise RowError(f"{row.fault}, or go on with --on-error skip or record")
             if both := [name for name in verdicts.columns if name in row.raw.values]:
                 what = f"{row.raw.place}: there is a column {both[0]!r} already"
                 remedy = "name the added columns otherwise, as with --prefix predicted_"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from powerbert.errors import DataError, PowerBertError, one_line
+from powerbert.errors import DataError, PowerBertError, RowError, one_line
 from powerbert.folders.atomic import only_run, sync, write_file
 from powerbert.scoring.write import Form
 
@@ -53,7 +53,6 @@ class Staging:
         """Put the whole in its place."""
         if not (parts := self.parts()):
             rule = f"read {self.counts.read:,} rows, skipped {self.counts.skipped:,}"
-            self.windows = 0  # there is nothing to go on with
             raise DataError("no row could be answered", rule=rule, remedy="see what is wrong with --on-error record")
         with self._written():
             whole = self.folder / f"{WHOLE}-{self.target.name}"
@@ -128,7 +127,8 @@ def check_target(target: Path) -> None:
 def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True) -> Iterator[Staging]:
     """Hold OUT.partial for this process, and go on with what an earlier run did there, if it was the same.
 
-    A run that ends before its first window is done leaves nothing behind.
+    A run that ends before its first window is done leaves nothing behind, nor does one whose input or output cannot be:
+    what has to change makes it another run.
     """
     folder = staging_folder(target)
     with only_run(folder):
@@ -144,6 +144,10 @@ def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True)
         check_target(target)
         try:
             yield staging
+        except DataError as error:
+            if not isinstance(error, RowError):
+                staging.windows = 0
+            raise
         finally:
             if staging.windows == 0 or (staging.finished and target.exists()):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -23,6 +23,7 @@ from powerbert.folders.manifest import unique_keys
 from powerbert.tasks.task import Task
 
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz or .zst) or .parquet"
+STANDARD_INPUT = Path("/dev/stdin")
 PACKED = {".gz": ("gzip", b"\x1f\x8b"), ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}  # how such a file begins
 
 _Fields = list[str] | dict[str, object] | DataError
@@ -111,12 +112,12 @@ def has_pairs(path: Path) -> bool:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if its name says that it is packed; those of a pipe, if it begins so."""
+    """The bytes of a file, unpacked if its name says that it is packed; those of standard input, if they begin so."""
     suffix = path.suffix.lower()
     with path.open("rb") as stream:
         start = stream.peek(4)[:4]  # a pipe cannot go back
         begins = next((name for name, (_, magic) in PACKED.items() if start.startswith(magic)), "")
-        if path.is_file():
+        if path != STANDARD_INPUT:
             if suffix in PACKED and not start:
                 raise DataError(f"{path} is empty", rule="a split has at least one row")
             if begins != (suffix if suffix in PACKED else ""):
