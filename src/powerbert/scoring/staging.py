@@ -141,8 +141,8 @@ def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True)
         else:
             for path in (*folder.glob(PART.replace("{:08d}", "*")), folder / RECORD):
                 path.unlink(missing_ok=True)
-        check_target(target)
         try:
+            check_target(target)
             yield staging
         except DataError as error:
             if not isinstance(error, RowError):

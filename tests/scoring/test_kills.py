@@ -1,0 +1,112 @@
+"""Killed at random moments, a run of `score` ends with the same bytes. Oracle: the run that nobody killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import psutil
+import pytest
+from scored import classifier, many_rows, process
+
+from powerbert.scoring.staging import begun
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("kills")
+    classifier(home / "model")
+    return home
+
+
+def killed_and_done(arguments, target, kills, pause) -> list[int]:
+    """Kill a run so often, at random moments, then let it end; the windows that were done at each kill."""
+    rng, done = random.Random(0), []
+    while len(done) < kills:
+        run = process(*arguments)
+        time.sleep(rng.uniform(0.1, pause))
+        killed = run.is_alive()
+        run.kill()
+        run.join()
+        if not killed:
+            assert run.exitcode == 0
+            return done
+        done.append(begun(target).get("windows", 0))
+        assert not target.exists() or begun(target)["finished"]
+    run = process(*arguments)
+    run.join()
+    assert run.exitcode == 0
+    return done
+
+
+def test_a_run_that_was_killed_ends_with_the_same_bytes(home):
+    source = many_rows(home / "few.jsonl", 1500)
+    common = ["--model", home / "model", "--window", "64", "--on-error", "record", "--threads", "1"]
+    whole = process("score", source, home / "whole.csv.gz", *common)
+    whole.join()
+    assert whole.exitcode == 0
+    killed_and_done(["score", source, home / "killed.csv.gz", *common], home / "killed.csv.gz", 3, 3.0)
+    assert (home / "killed.csv.gz").read_bytes() == (home / "whole.csv.gz").read_bytes()
+    assert not (home / "killed.csv.gz.partial").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.zst", "out.parquet"])
+def test_twenty_kills_on_twenty_thousand_rows(home, name):
+    source = many_rows(home / "many.jsonl", 20_000)
+    common = ["--model", home / "model", "--window", "256", "--on-error", "skip", "--threads", "1"]
+    start = time.perf_counter()
+    whole = process("score", source, home / f"whole-{name}", *common)
+    whole.join()
+    pause = (time.perf_counter() - start) / 6
+    done = killed_and_done(["score", source, home / name, *common], home / name, 20, pause)
+    assert len(set(done)) > 5  # they came at different moments
+    assert (home / name).read_bytes() == (home / f"whole-{name}").read_bytes()
+
+
+@pytest.mark.slow
+def test_workers_and_the_command_itself_are_killed_on_ray(home):
+    """Twenty workers while it runs, and the command twice."""
+    source = many_rows(home / "ray.jsonl", 20_000)
+    common = ["--model", home / "model", "--window", "256", "--on-error", "skip", "--threads", "1"]
+    whole = process("score", source, home / "whole-ray.jsonl", *common)
+    whole.join()
+    target, kills, rng = home / "ray-out.jsonl", 0, random.Random(0)
+    for last in (False, False, True):
+        run = process("score", source, target, *common, "--ray", "--ray-workers", "2")
+        mine = psutil.Process(run.pid)
+        while run.is_alive() and (kills < 20 or not last):
+            time.sleep(rng.uniform(0.2, 1.0))
+            workers = [
+                one for one in children(mine) if "MapWorker" in one.name() or "MapWorker" in " ".join(cmdline(one))
+            ]
+            if workers and kills < 20:
+                rng.choice(workers).kill()
+                kills += 1
+            if not last and kills >= (10 if begun(target).get("windows") else 20):
+                below = children(mine)
+                run.kill()
+                for one in below:
+                    if one.is_running():
+                        os.kill(one.pid, signal.SIGKILL)
+                break
+        run.join()
+    assert run.exitcode == 0
+    assert kills > 5
+    assert target.read_bytes() == (home / "whole-ray.jsonl").read_bytes()
+
+
+def children(of: psutil.Process) -> list[psutil.Process]:
+    try:
+        return of.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def cmdline(of: psutil.Process) -> list[str]:
+    try:
+        return of.cmdline()
+    except psutil.Error:
+        return []
