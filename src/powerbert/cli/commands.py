@@ -108,7 +108,7 @@ def accelerate(
 
     Fine-tunes a model that has no head for the task, finds a retention configuration, re-trains, quantises and
     exports for the engine that is the fastest here, and judges on rows that nothing was chosen on. Without labels
-    (--texts) the model's own answers teach. The output opens with `pipeline` and `predict`; report.html in it is
+    (--texts) the model's own answers teach. The output opens with `pipeline` and `score`; report.html in it is
     for people.
     """
 
