@@ -3,8 +3,8 @@
     python benchmarks/score_speed.py --model EXPORTED --data ../shared/data/SST-2/train.jsonl.gz --json score.json
 
 In one process and in turn, on the same rows: what the command does, from a file to a file, and the engine alone on
-sorted batches (`answer_rows`) of rows that were tokenised beforehand. The sentences of the data are repeated until there
-are enough. Memory is the peak of the first scoring of all rows beyond the loaded model.
+sorted batches (`answer_rows`) of rows that were tokenised beforehand. The sentences of the data are repeated until
+there are enough. Memory is the peak of the first scoring of all rows beyond the loaded model.
 """
 
 from __future__ import annotations

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
+import signal
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from models import tiny
 from texts import tokenizer_for
@@ -48,6 +52,33 @@ def many_rows(path: Path, count: int) -> Path:
     """Rows with columns beside the text, one in a hundred of them without a text."""
     texts = sentences(count, 12)
     return json_lines(path, ({"id": i, "text": text if i % 100 != 7 else "", "x": [i]} for i, text in enumerate(texts)))
+
+
+def started_by(pid: int) -> list[psutil.Process]:
+    """All processes below one, with their names as they call themselves."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_a_worker(pid: int, rng: random.Random) -> list[int]:
+    """Kill one of the workers that answer for a command on Ray, if there is one; its number."""
+    with suppress(psutil.Error):
+        workers = [one for one in started_by(pid) if "MapWorker" in " ".join(one.cmdline())]
+        if workers:
+            one = rng.choice(workers)
+            one.kill()
+            return [one.pid]
+    return []
+
+
+def kill_all(pid: int) -> None:
+    """Kill a process and all that it started."""
+    below = started_by(pid)
+    for one in (pid, *(one.pid for one in below)):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
 
 
 def process(*arguments) -> multiprocessing.Process:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
 
-import psutil
 import pytest
-from scored import classifier, many_rows, process
+from scored import classifier, kill_a_worker, kill_all, many_rows, process
 
 from powerbert.scoring.staging import begun
 
@@ -68,45 +65,20 @@ def test_twenty_kills_on_twenty_thousand_rows(home, name):
 
 @pytest.mark.slow
 def test_workers_and_the_command_itself_are_killed_on_ray(home):
-    """Twenty workers while it runs, and the command twice."""
+    """Twenty workers over three runs, of which the first two are killed with all that they started."""
     source = many_rows(home / "ray.jsonl", 20_000)
     common = ["--model", home / "model", "--window", "256", "--on-error", "skip", "--threads", "1"]
     whole = process("score", source, home / "whole-ray.jsonl", *common)
     whole.join()
-    target, kills, rng = home / "ray-out.jsonl", 0, random.Random(0)
-    for last in (False, False, True):
+    target, killed, rng = home / "ray-out.jsonl", [], random.Random(0)
+    for most in (6, 12, 20):
         run = process("score", source, target, *common, "--ray", "--ray-workers", "2")
-        mine = psutil.Process(run.pid)
-        while run.is_alive() and (kills < 20 or not last):
+        while run.is_alive() and len(killed) < most:
             time.sleep(rng.uniform(0.2, 1.0))
-            workers = [
-                one for one in children(mine) if "MapWorker" in one.name() or "MapWorker" in " ".join(cmdline(one))
-            ]
-            if workers and kills < 20:
-                rng.choice(workers).kill()
-                kills += 1
-            if not last and kills >= (10 if begun(target).get("windows") else 20):
-                below = children(mine)
-                run.kill()
-                for one in below:
-                    if one.is_running():
-                        os.kill(one.pid, signal.SIGKILL)
-                break
+            killed += kill_a_worker(run.pid, rng)
+        if most < 20:
+            kill_all(run.pid)
         run.join()
     assert run.exitcode == 0
-    assert kills > 5
+    assert len(killed) > 5
     assert target.read_bytes() == (home / "whole-ray.jsonl").read_bytes()
-
-
-def children(of: psutil.Process) -> list[psutil.Process]:
-    try:
-        return of.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def cmdline(of: psutil.Process) -> list[str]:
-    try:
-        return of.cmdline()
-    except psutil.Error:
-        return []

@@ -24,6 +24,7 @@ from powerbert.scoring.staging import Counts, Passage, Staging, begun, check_tar
 from powerbert.scoring.write import FORMS, Form
 from powerbert.tasks.files import EXTENSIONS, STANDARD_INPUT, RawRow, has_pairs, named_format
 from powerbert.tasks.registry import submission
+from powerbert.tasks.sources import HUB
 from powerbert.tasks.task import Task
 from powerbert.training.data import answers
 
@@ -121,9 +122,10 @@ def _collecting(answered: Iterator[Answered], task: Task, into: list[Any]) -> It
 
 
 def _is_part_of_a_task(asked: ScoreFlags, columns: Columns) -> bool:
-    """Whether a split has to be read as a whole, as GLUE and a drawn part need it."""
+    """Whether a split is read as a whole: a task's, one of the hub, or what GLUE and a drawn part need."""
     whole = (asked.rows, asked.glue, asked.split) == (None, None, None)
-    return not whole or is_task_folder(asked.rows_in or "", columns)
+    given = asked.rows_in or ""
+    return not whole or given.startswith(HUB) or is_task_folder(given, columns)
 
 
 def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> tuple[Columns, Inputs]:

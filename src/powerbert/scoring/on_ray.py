@@ -85,8 +85,14 @@ def answered_on_ray(
     )
     coming = iter(answers.iter_batches(batch_size=1, prefetch_batches=1))
     for window in windows:
-        with one_line("a worker of Ray could not answer", "see the logs of Ray on its machine", PowerBertError):
-            cells = next(coming)
+        try:
+            cells = next(coming, None)
+        except Exception as error:  # of any worker, wrapped by Ray; what happened is in the last line of the trace
+            what, remedy = "a worker of Ray could not answer", "see the logs of Ray on its machine"
+            raise PowerBertError(what, got=str(error).strip().rpartition("\n")[2], remedy=remedy) from error
+        if cells is None:
+            remedy = "give files that all machines see under the same path"
+            raise PowerBertError("the cluster does not read the rows that this machine reads", remedy=remedy)
         logits = pickle.loads(cells["logits"][0])
         done(len(logits))
         yield window, logits

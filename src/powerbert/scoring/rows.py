@@ -115,7 +115,7 @@ class Inputs:
                 lines = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
         except (OSError, EOFError, zlib.error):  # the reader says where it is damaged, after the answers before that
             return 0
-        return lines - (form in ("csv", "tsv"))
+        return max(0, lines - (form in ("csv", "tsv")))
 
 
 def in_windows(rows: Iterator[InputRow], window: int, done: int = 0) -> Iterator[Window]:
