@@ -23,7 +23,7 @@ from powerbert.engines.answers import answer_rows, tokenise_for
 from powerbert.engines.open import open_engine
 from powerbert.machine.describe import Watch, choose_threads, extra_megabytes, machine
 from powerbert.scoring.answering import Answerer, Verdicts, answered_here
-from powerbert.scoring.rows import WINDOW, Inputs
+from powerbert.scoring.rows import WINDOW, InputFiles
 from powerbert.scoring.run import score_windows, sound_windows
 from powerbert.scoring.staging import staged
 from powerbert.scoring.write import FORMS
@@ -81,7 +81,7 @@ def score(answerer: Answerer, source: Path, window: int) -> None:
     target.unlink(missing_ok=True)
     verdicts = Verdicts(answerer.engine, answerer.task)
     form = FORMS["csv"](verdicts.columns)
-    windows = sound_windows(Inputs((source,), answerer.task, window=window).windows(), verdicts, "fail")
+    windows = sound_windows(InputFiles((source,), answerer.task, window=window).windows(), verdicts, "fail")
     with staged(target, {}) as place:
         score_windows(answered_here(answerer, windows), verdicts, form, place.add, place.counts)
         place.finish(form)

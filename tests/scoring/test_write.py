@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from powerbert.errors import DataError
-from powerbert.scoring.rows import ArrowRow, Inputs
+from powerbert.scoring.rows import ArrowRow, InputFiles
 from powerbert.scoring.write import FORMS
 from powerbert.tasks.files import RawRow
 from powerbert.tasks.registry import own_task
@@ -78,7 +78,7 @@ def test_csv_comes_back_as_it_was(columns, data):
     with tempfile.TemporaryDirectory() as folder:  # and to our own reader, whose lines end at a newline alone
         path = Path(folder) / "a.csv"
         path.write_bytes(content)
-        own = [dict(row.raw.values) for window in Inputs((path,), own_task(columns[0])).windows() for row in window]
+        own = [dict(row.raw.values) for window in InputFiles((path,), own_task(columns[0])).windows() for row in window]
     assert own == [row | {"label": "yes", "score": "0.5"} for row in rows]
 
 

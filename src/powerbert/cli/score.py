@@ -18,11 +18,11 @@ from powerbert.folders.manifest import folder_digest, glance
 from powerbert.machine.describe import choose_threads
 from powerbert.scoring.answering import Answered, Answerer, Verdicts, answered_here
 from powerbert.scoring.on_ray import answered_on_ray, cluster
-from powerbert.scoring.rows import InputRow, Inputs, Window, find_inputs, in_windows
+from powerbert.scoring.rows import InputFiles, InputRow, Window, find_inputs, in_windows
 from powerbert.scoring.run import score_windows, sound_windows
 from powerbert.scoring.staging import Counts, Passage, Staging, begun, check_target, staged, staging_folder
 from powerbert.scoring.write import FORMS, Form
-from powerbert.tasks.files import EXTENSIONS, STANDARD_INPUT, RawRow, has_pairs, named_format
+from powerbert.tasks.files import EXTENSIONS, PIPED, RawRow, has_pairs, named_format
 from powerbert.tasks.registry import submission
 from powerbert.tasks.sources import HUB
 from powerbert.tasks.task import Task
@@ -35,7 +35,7 @@ class Work:
 
     windows: Callable[[int], Iterator[Window]]  # after so many
     about: int | None  # rows there are, where that is known
-    inputs: Inputs | None = None  # of files, by which a stopped run knows them again
+    inputs: InputFiles | None = None  # of files, by which a stopped run knows them again
 
 
 def score(asked: ScoreFlags, columns: Columns) -> None:
@@ -128,7 +128,7 @@ def _is_part_of_a_task(asked: ScoreFlags, columns: Columns) -> bool:
     return not whole or given.startswith(HUB) or is_task_folder(given, columns)
 
 
-def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> tuple[Columns, Inputs]:
+def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> tuple[Columns, InputFiles]:
     """The files, and the columns of their texts: of one text per line its own, else by default `text`."""
     paths = find_inputs(asked.rows_in or "")
     if target is not None:
@@ -139,16 +139,16 @@ def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> tuple[C
     if columns.task is None and columns.text is None:
         columns = replace(columns, text="text")
         plain = asked.input_format == "txt" or (asked.input_format is None and named_format(paths[0].name) == "txt")
-        if plain and paths[0] != STANDARD_INPUT and has_pairs(paths[0]):
+        if plain and paths[0] != PIPED and has_pairs(paths[0]):
             columns = replace(columns, text_pair="text_pair")
-    if asked.ray is not None and paths == (STANDARD_INPUT,):
+    if asked.ray is not None and paths == (PIPED,):
         raise PowerBertError("--ray reads files", got="standard input", remedy="give a file that all machines see")
-    return columns, Inputs(paths, task_of(columns), asked.input_format, asked.window)
+    return columns, InputFiles(paths, task_of(columns), asked.input_format, asked.window)
 
 
-def _file_rows(inputs: Inputs, task: Task) -> Work:
+def _file_rows(inputs: InputFiles, task: Task) -> Work:
     inputs = replace(inputs, task=task)
-    return Work(inputs.windows, inputs.about(), None if inputs.paths == (STANDARD_INPUT,) else inputs)
+    return Work(inputs.windows, inputs.about(), None if inputs.paths == (PIPED,) else inputs)
 
 
 def _task_rows(asked: ScoreFlags, columns: Columns, task: Task) -> Work:
@@ -208,7 +208,7 @@ def _place(
             yield place
 
 
-def _settings(asked: ScoreFlags, name: str, answerer: Answerer, inputs: Inputs | None) -> dict[str, Any]:
+def _settings(asked: ScoreFlags, name: str, answerer: Answerer, inputs: InputFiles | None) -> dict[str, Any]:
     """What decides the result, under names that a person knows."""
     engine, task, folder = answerer.engine, answerer.task, existing_folder(asked.model)
     return {

@@ -18,7 +18,7 @@ import pyarrow
 
 from powerbert.errors import PowerBertError, one_line, require, require_all
 from powerbert.scoring.answering import Answered, Answerer, texts_to_answer
-from powerbert.scoring.rows import Inputs, Window
+from powerbert.scoring.rows import InputFiles, Window
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 _PATIENCE = 5.0  # seconds for an address to answer
@@ -53,7 +53,7 @@ def cluster(address: str) -> Iterator[Any]:
 
 def answered_on_ray(
     ray: Any,
-    inputs: Inputs,
+    inputs: InputFiles,
     opened: Callable[[], Answerer],
     first: int,
     cpus: int,
@@ -110,7 +110,7 @@ class Worker:
         return {"logits": numpy.array([pickle.dumps(logits)], dtype=object)}
 
 
-def _source(inputs: Inputs, first: int) -> Any:
+def _source(inputs: InputFiles, first: int) -> Any:
     """The windows of the input as rows of a dataset, read one after the other by a single task."""
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask

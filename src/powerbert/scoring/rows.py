@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from powerbert.engines.answers import windows
 from powerbert.errors import DataError
-from powerbert.tasks.files import STANDARD_INPUT, RawRow, Source, file_format, text_source, unpacked
+from powerbert.tasks.files import PIPED, RawRow, Source, file_format, text_source, unpacked
 from powerbert.tasks.readers import check_row, resolve
 from powerbert.tasks.sources import open_parquet, parquet_batches
 from powerbert.tasks.task import Task
@@ -63,7 +63,7 @@ class ArrowRow(Mapping[str, object]):
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputFiles:
     """What is read, and how; any process that sees the files reads the same windows from it."""
 
     paths: tuple[Path, ...]
@@ -76,14 +76,14 @@ class Inputs:
         if len(forms) > 1:
             remedy = "give a pattern for files of one format"
             raise DataError("the files are of several formats", got=", ".join(forms), remedy=remedy)
-        if forms.keys() == {"parquet"} and self.paths == (STANDARD_INPUT,):
+        if forms.keys() == {"parquet"} and self.paths == (PIPED,):
             raise DataError(
                 "Parquet is not read from standard input", rule="it ends with what comes first", remedy="give a file"
             )
 
     def format_of(self, path: Path) -> str:
         """As asked for, or as the name says; standard input has JSON lines."""
-        return self.format or ("jsonl" if path == STANDARD_INPUT else file_format(path))
+        return self.format or ("jsonl" if path == PIPED else file_format(path))
 
     def windows(self, done: int = 0) -> Iterator[Window]:
         """The rows in lists that are answered together, after the first `done` of them."""
@@ -104,7 +104,7 @@ class Inputs:
 
     def about(self) -> int | None:
         """About how many rows there are, for the time left; None where only reading tells."""
-        return None if self.paths == (STANDARD_INPUT,) else sum(map(self._count, self.paths))
+        return None if self.paths == (PIPED,) else sum(map(self._count, self.paths))
 
     def _count(self, path: Path) -> int:
         form = self.format_of(path)
@@ -126,7 +126,7 @@ def in_windows(rows: Iterator[InputRow], window: int, done: int = 0) -> Iterator
 def find_inputs(pattern: str) -> tuple[Path, ...]:
     """The files that are meant: standard input for "-", one file, or those that a pattern matches, by name."""
     if pattern == "-":
-        return (STANDARD_INPUT,)
+        return (PIPED,)
     if "\0" in pattern:
         raise DataError("a path has a NUL character", got=pattern)
     if os.path.isfile(pattern):

@@ -23,7 +23,7 @@ from powerbert.folders.manifest import unique_keys
 from powerbert.tasks.task import Task
 
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz or .zst) or .parquet"
-STANDARD_INPUT = Path("/dev/stdin")
+PIPED = Path("/dev/stdin")  # standard input, under a name that can be opened
 PACKED = {".gz": ("gzip", b"\x1f\x8b"), ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}  # how such a file begins
 
 _Fields = list[str] | dict[str, object] | DataError
@@ -117,7 +117,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as stream:
         start = stream.peek(4)[:4]  # a pipe cannot go back
         begins = next((name for name, (_, magic) in PACKED.items() if start.startswith(magic)), "")
-        if path != STANDARD_INPUT:
+        if path != PIPED:
             if suffix in PACKED and not start:
                 raise DataError(f"{path} is empty", rule="a split has at least one row")
             if begins != (suffix if suffix in PACKED else ""):
