@@ -79,9 +79,7 @@ def answered_on_ray(
         fn_constructor_args=(opened,),
         batch_size=1,
         compute=data.ActorPoolStrategy(min_size=min(most, workers or 1), max_size=most),
-        num_cpus=cpus,
-        max_restarts=-1,
-        max_task_retries=-1,
+        num_cpus=cpus,  # a lost worker is started again and its task repeated, without limit: Ray Data's default
     )
     coming = iter(answers.iter_batches(batch_size=1, prefetch_batches=1))
     for window in windows:
