@@ -19,8 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10, 10_500 + 2_900 + 1_150
-"""The second number of each is what `accelerate` needs, the third what `serve` needs."""
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9, 10_500 + 2_900 + 1_150 + 1_140
+"""The second number of each is what `accelerate` needs, the third what `serve` and the fourth what `score` needs."""
 
 BUDGET = {
     "arrows": 0,
@@ -62,6 +62,7 @@ ALLOWED = {
         "retention",
         "errors",
     },
+    "scoring": {"tasks", "engines", "text", "folders", "errors"},
     "serving": {"engines", "report", "modeling", "text", "folders", "errors"},
     "training": {
         "tasks",
@@ -224,14 +225,14 @@ def test_every_module_has_a_test_of_its_name():
 
 
 def test_the_modules_that_architecture_names_exist_and_each_way_is_short():
-    """At most 16 modules for a batch, a training step, an export, an acceleration and a request."""
+    """At most 16 modules for a batch, a training step, an export, an acceleration, a file and a request."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     ways = [
         set(re.findall(r"`(\w+/[\w/]+\.py)`", way))
         for way in re.findall(r"^## The way of .*?(?=^## )", page, re.M | re.S)
     ]
     assert [name for way in ways for name in way if not (SOURCE / name).exists()] == []
-    assert [len(way) <= 16 for way in ways] == [True] * 5
+    assert [len(way) <= 16 for way in ways] == [True] * 6
 
 
 # ---- the paper ---------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class DataError(PowerBertError, ValueError):
     """A task, a data file or a row that cannot be trained on; the message names the file and the row."""
 
 
+class RowError(DataError):
+    """A row that ends a run which can go on without it."""
+
+
 class MachineError(PowerBertError, RuntimeError):
     """A precision that this machine does not run."""
 

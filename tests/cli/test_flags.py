@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from powerbert.cli.flags import (
-    BenchFlags,
-    Columns,
-    ExplainFlags,
-    Figures,
-    PredictFlags,
-    Reported,
-    TrainingData,
-    asked_retention,
-)
+from powerbert.cli.flags import BenchFlags, Columns, ExplainFlags, Figures, Reported, TrainingData, asked_retention
 from powerbert.errors import PowerBertError
 
 
@@ -29,7 +20,6 @@ from powerbert.errors import PowerBertError
         (lambda: BenchFlags(model="m", texts="t", batches="1,none"), "--batches"),
         (lambda: BenchFlags(model="m", texts="t", batches="²"), "--batches"),
         (lambda: BenchFlags(model="m", texts="t", rounds=0), "--rounds"),
-        (lambda: PredictFlags(model="m", data="d"), "where do the answers go"),
         (lambda: Reported(budgets="half"), "--budgets"),
         (lambda: ExplainFlags(text="t", model="m", max_length=8), "--max-length belongs to counts"),
         (lambda: asked_retention("9,8", None), "counts need the length N"),

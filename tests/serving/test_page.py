@@ -15,7 +15,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert.engines.open import open_engine
-from powerbert.serving.page import Form, Tracer, answer_page, plain_page
+from powerbert.serving.page import PageForm, Tracer, answer_page, plain_page
 
 TEXT = "the film was very good, not dull"
 HOSTILE = '</textarea><script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -79,7 +79,7 @@ def test_a_model_that_eliminates_nothing_and_a_graph_alone_say_so(tmp_path):
     (tmp_path / "full" / "powerbert.json").write_text(json.dumps(exported))
     assert "graph alone" in Tracer(HeldEngine(), tmp_path / "full")("good", None)
     assert "not a folder" in Tracer(HeldEngine(), tmp_path / "none")("good", None)
-    form, best = Form("<b>", [], "good"), {"label": "<i>", "score": 0.5}
+    form, best = PageForm("<b>", [], "good"), {"label": "<i>", "score": 0.5}
     html = answer_page(form, best, 0.01, "torch", "why not")
     assert strong(html) == ["<i>", "10.0\xa0ms"]
     assert "why not" in html

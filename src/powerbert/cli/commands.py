@@ -13,8 +13,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from powerbert.cli import flags
-from powerbert.cli.output import check_apart
+from powerbert.cli import answering, flags
+from powerbert.cli.output import PLACES, check_apart
 from powerbert.errors import MissingExtraError, install
 from powerbert.training.options import AccelerateOptions, AnytimeOptions, Options, RetrainOptions, SearchOptions
 
@@ -66,7 +66,7 @@ def command(work: Callable[..., None], *groups: type) -> Callable[..., None]:
         work(*made)
 
     asked = [(group, *one) for group in groups for one in flags.flags_of(group)]
-    paths = [field.name for _, field, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER")]
+    paths = [one.name for _, one, _, _, metavar, _ in asked if metavar in ("FILE", "FOLDER") or one.name in PLACES]
     parameters = [_parameter(*one) for *one, _ in asked]
     parameters.sort(key=lambda parameter: parameter.default is not Parameter.empty)
     setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - typer reads what inspect sees
@@ -85,7 +85,11 @@ def _parameter(group: type, field: Field[Any], kind: Any, text: str, metavar: st
     panel = (group.__doc__ or "").splitlines()[0].rstrip(".").split(";")[0]
     shown: dict[str, Any] = {"help": text, "show_default": False, "rich_help_panel": panel}
     by_position = metavar == flags.ARGUMENT
-    flag = typer.Argument(**shown) if by_position else typer.Option(*names, metavar=metavar, **shown)
+    flag = (
+        typer.Argument(metavar=PLACES.get(field.name), **shown)
+        if by_position
+        else typer.Option(*names, metavar=metavar, **shown)
+    )
     kind, default = (plain, Parameter.empty) if required else (plain | None, None)
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
@@ -108,7 +112,7 @@ def accelerate(
 
     Fine-tunes a model that has no head for the task, finds a retention configuration, re-trains, quantises and
     exports for the engine that is the fastest here, and judges on rows that nothing was chosen on. Without labels
-    (--texts) the model's own answers teach. The output opens with `pipeline` and `predict`; report.html in it is
+    (--texts) the model's own answers teach. The output opens with `pipeline` and `score`; report.html in it is
     for people.
     """
 
@@ -146,18 +150,27 @@ def anytime(folders: flags.Folders, data: flags.TrainingData, options: AnytimeOp
     """
 
 
-@declare("predict", "--model three --data dev.csv --text review --label stars")
-def evaluate(asked: flags.EvaluateFlags, columns: flags.Columns) -> None:
+@declare("evaluate", "--model three --data dev.csv --text review --label stars")
+def evaluate(asked: answering.EvaluateFlags, columns: flags.Columns) -> None:
     """Score a model with the task's own metric, a bootstrap interval and its real word-vectors."""
 
 
-@declare("predict", "--model three --data new.csv --text review --output answers.jsonl")
-def predict(asked: flags.PredictFlags, columns: flags.Columns) -> None:
-    """Answer every row of a file; labels in it are not looked at."""
+@declare("score", "reviews.csv.gz answers.parquet --model three --text review")
+def score(asked: answering.ScoreFlags, columns: flags.Columns) -> None:
+    """Answer every row of a file of any size: all its columns come back, in order, with label and score beside them.
+
+    Stopped at any moment, even killed, the same command goes on, and what it writes is the same to the byte. Labels
+    in the file are not looked at.
+    """
+
+
+@declare("score", "--model three --data new.csv --text review --output answers.jsonl")
+def predict(asked: answering.ScoreFlags, columns: flags.Columns) -> None:
+    """Do the same as `score`, under another name."""
 
 
 @declare("serve", "fast --port 8080")
-def serve(asked: flags.ServeFlags) -> None:
+def serve(asked: answering.ServeFlags) -> None:
     """Answer over HTTP, in batches of like length that are formed while the engine is busy.
 
     Clients of Text Embeddings Inference (/predict, /rerank) and huggingface_hub's InferenceClient work

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from powerbert.cli import flags
-from powerbert.cli.flags import Columns, asked_retention
+from powerbert.cli.answering import Answering, EvaluateFlags, ScoreFlags, ServeFlags
+from powerbert.cli.flags import BenchFlags, Columns, ExportFlags, TrainingData, asked_retention
 from powerbert.cli.output import note, working
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
@@ -22,7 +22,7 @@ from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split, Task, same_labels
 from powerbert.training.data import Data
 
-Asking = flags.EvaluateFlags | flags.PredictFlags | flags.ExportFlags | flags.BenchFlags
+Asking = EvaluateFlags | ScoreFlags | ExportFlags | BenchFlags
 
 
 def task_of(columns: Columns, engine: Engine | None = None, data: str | None = None) -> Task:
@@ -46,7 +46,7 @@ def task_of(columns: Columns, engine: Engine | None = None, data: str | None = N
     return own_task(text, pair, columns.label or "label", **more)
 
 
-def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
+def open_model(asked: Answering, columns: Columns, data: str | None = None) -> tuple[Engine, Task]:
     """The engine that answers, with the asked retention and N, and the task it is asked about."""
     longest = columns.max_length
     retention = asked_retention(asked.retention, longest)
@@ -63,7 +63,7 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
         raise PowerBertError(what, got=asked.model, remedy="leave it out, or export with it")
     elif longest is not None:
         engine.limits = engine.limits._replace(longest=min(longest, engine.limits.longest))
-    task = task_of(columns, engine, asked.data)
+    task = task_of(columns, engine, data)
     if not _answers(engine, task):
         got = f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}"
         remedy = "run finetune first, or name the task it was trained on"
@@ -71,7 +71,7 @@ def open_model(asked: flags.Answering, columns: Columns) -> tuple[Engine, Task]:
     return engine, task
 
 
-def open_answering(asked: flags.Answering | flags.ServeFlags, engine: str | None) -> Engine:
+def open_answering(asked: Answering | ServeFlags, engine: str | None) -> Engine:
     """The folder in this engine, or in that which it was made for, at the asked budget."""
     folder = existing_folder(asked.model)
     try:
@@ -81,6 +81,11 @@ def open_answering(asked: flags.Answering | flags.ServeFlags, engine: str | None
     except UnsupportedModelError as error:
         remedy = "run finetune first, or name another folder"
         raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
+
+
+def say_engine(engine: Engine) -> None:
+    """Tell a person what answers."""
+    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
 
 
 def _labels(engine: Engine) -> tuple[str, ...]:
@@ -110,7 +115,7 @@ def read_rows(asked: Asking, columns: Columns, task: Task, default: str, *, labe
     return read_split(data, task, labelled=labelled).part(asked.rows, 0)
 
 
-def read_training_data(source: flags.TrainingData, seed: int) -> Data:
+def read_training_data(source: TrainingData, seed: int) -> Data:
     """Read and check both splits; say what a person should know about them."""
     task, splits = read_labelled(source, seed)
     if "dev" not in splits:
@@ -120,7 +125,7 @@ def read_training_data(source: flags.TrainingData, seed: int) -> Data:
     return data
 
 
-def read_labelled(source: flags.TrainingData, seed: int) -> tuple[Task, dict[str, Split]]:
+def read_labelled(source: TrainingData, seed: int) -> tuple[Task, dict[str, Split]]:
     """The splits of a task's folder, or of the user's own files, of which dev may be missing; parts as asked for."""
     task = task_of(source)
     splits: Mapping[str, Split]

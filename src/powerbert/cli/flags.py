@@ -13,7 +13,6 @@ from powerbert.acceleration.goal import Goal
 from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
-from powerbert.serving.limits import ServeLimits, read_key
 from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
@@ -23,21 +22,15 @@ _RETENTION = 'Fractions ("0.9,0.8,...") or counts of N, instead of what the fold
 _TASK = "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns."
 _METRIC = "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's."
 _FAST = "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data."
-_ANSWERS = 'Row, label and score in the order given, as JSON lines or CSV; "-" is standard output.'
 _PAPER = "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100."
 _FILES = "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a pair)"
+OWN_DATA = f"{_FILES}, or with --task the folder that holds the task."
 _OWN = f"without --calibration int8 in OpenVINO takes its scales from the first {CALIBRATION} rows"
 _SCALES = f"of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO its scales; then all of --data is compared"
-_ADAPTIVE = "Spend a smaller budget of the dial while the queue is long; the answer's header says so."
-_KEY_FILE = "File with the API key; by default POWERBERT_API_KEY. Needed for any --host that others can reach."
 _COMPARED = f"Your own texts, to compare the answers with torch; {_OWN} and is compared on the others."
-_Retention = Annotated[str | None, _RETENTION, "LIST"]
-_Engine = Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"]
-_Precision = Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"]
-_Threads = Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1]
-_Budget = Annotated[str | None, "Budget of the folder's dial, such as 2x, instead of its own retention.", "NAME"]
-_Rows = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
-_Split = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
+RetentionFlag = Annotated[str | None, _RETENTION, "LIST"]
+RowsFlag = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
+SplitFlag = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
 
 
 def flags_of(group: type) -> Iterator[tuple[Field[Any], Any, str, str | None, int | None]]:
@@ -136,7 +129,7 @@ class Goals:
 class Teaching:
     """What is re-trained, and who teaches."""
 
-    retention: _Retention = None
+    retention: RetentionFlag = None
     teacher: Annotated[str | None, "Model to distil from; by default the one the search began with.", "FOLDER"] = None
 
 
@@ -167,54 +160,6 @@ class DemoFlags(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Flags):
-    """Which model answers what, and how."""
-
-    model: Annotated[str, "Model folder, saved or exported.", "FOLDER"]
-    data: Annotated[str, f"{_FILES}, or with --task the folder that holds the task.", "FILE"]
-    engine: _Engine = None
-    precision: _Precision = None
-    threads: _Threads = None
-    retention: _Retention = None
-    budget: _Budget = None
-    rows: _Rows = None
-    batch_size: Annotated[int, "Inputs of like length that are answered at once.", None, 1] = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.budget is not None and self.retention is not None:
-            got, remedy = f"{self.budget} and {self.retention}", "give one of --budget and --retention"
-            raise PowerBertError("a budget is a retention configuration", got=got, remedy=remedy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateFlags(Answering, Figures):
-    """Which model answers what, and how."""
-
-    split: _Split = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictFlags(Answering):
-    """Which model answers what, and where the answers go."""
-
-    output: Annotated[str | None, _ANSWERS, "FILE"] = None
-    format: Annotated[str | None, "jsonl or csv; by default csv for a name that ends so.", "NAME"] = None
-    with_texts: Annotated[bool, "Write the texts beside their answers."] = False
-    glue: Annotated[str | None, "Write GLUE's submission file, such as MNLI-m.tsv, into this folder.", "FOLDER"] = None
-    split: Annotated[str | None, "Split of --task, where --data is a folder; by default test.", "NAME"] = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.format not in (None, "jsonl", "csv"):
-            raise PowerBertError("unknown --format", got=self.format, rule="jsonl or csv")
-        if self.glue is not None and self.rows is not None:
-            raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
-        if self.output is None and self.glue is None:
-            raise PowerBertError("where do the answers go?", remedy="give --output FILE, or --glue FOLDER")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ExportFlags(Figures):
     """What is exported, and to what."""
 
@@ -224,9 +169,9 @@ class ExportFlags(Figures):
     precision: Annotated[str | None, _FAST, "NAME"] = None
     data: Annotated[str | None, _COMPARED, "FILE"] = None
     calibration: Annotated[str | None, f"Texts with the columns of --data, {_SCALES}.", "FILE"] = None
-    split: _Split = None
-    rows: _Rows = None
-    retention: _Retention = None
+    split: SplitFlag = None
+    rows: RowsFlag = None
+    retention: RetentionFlag = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +181,7 @@ class BenchFlags(Figures):
     model: Annotated[str, "Model folder with elimination.", "FOLDER"]
     texts: Annotated[str | None, "Text file, one input per line; a tab separates a pair.", "FILE"] = None
     data: Annotated[str | None, "Instead of --texts, a data file, or with --task the task's folder.", "FILE"] = None
-    split: _Split = None
+    split: SplitFlag = None
     thorough: Annotated[bool, "Every feed, batches of 1, 8 and 32, memory, 5 rounds: about ten times as long."] = False
     engines: Annotated[str, "stock (transformers), torch, onnx, openvino; by default all installed ones.", "LIST"] = ""
     precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
@@ -274,7 +219,7 @@ class ExplainFlags(Figures):
     text: Annotated[str, 'The text; "-" reads standard input.', ARGUMENT]
     model: Annotated[str, "Model folder.", "FOLDER"]
     text_pair: Annotated[str | None, "Second text, for models of pairs.", "TEXT"] = None
-    retention: _Retention = None
+    retention: RetentionFlag = None
     max_length: Annotated[int | None, "The length N that counts are meant for.", "N"] = None
     strategy: Annotated[str | None, "attn-ws, head-ws, rand-ws; by default the folder's, else attn-ws.", "NAME"] = None
     html: Annotated[str | None, "Write a page that shows the fade.", "FILE"] = None
@@ -293,38 +238,6 @@ class ExplainFlags(Figures):
         if found is not None and found.is_relative and self.max_length is not None:
             raise RetentionError(what, got=self.retention, rule="fractions are of each text's own length")
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServeFlags(Flags):
-    """What is served, to whom, and how much of it."""
-
-    model: Annotated[str, "Model folder, saved or exported.", ARGUMENT]
-    host: Annotated[str, "Address to listen at; any but this machine's own needs an API key.", "ADDRESS"] = "127.0.0.1"
-    port: Annotated[int, "Port to listen at; 0 takes a free one.", None, 0] = 8080
-    api_key_file: Annotated[str | None, _KEY_FILE, "FILE"] = None
-    engine: _Engine = None
-    precision: _Precision = None
-    threads: _Threads = None
-    budget: _Budget = None
-    adaptive: Annotated[bool, _ADAPTIVE] = False
-    word_vectors: Annotated[int, "Word-vectors of a batch at encoder 1, at most.", None, 1] = ServeLimits.word_vectors
-    queue: Annotated[int, "Inputs that may wait; more are refused with 429.", None, 1] = ServeLimits.waiting
-    deadline: Annotated[float, "Seconds after which a request is answered with 504.", None, 0] = ServeLimits.deadline
-    max_inputs: Annotated[int, "Inputs of a request, at most.", None, 1] = ServeLimits.inputs
-    max_characters: Annotated[int, "Characters of an input, at most.", None, 1] = ServeLimits.characters
-    max_bytes: Annotated[int, "Bytes of a request, at most.", None, 1] = ServeLimits.body
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_inputs > self.queue:
-            got = f"--max-inputs {self.max_inputs}, --queue {self.queue}"
-            raise PowerBertError("a request does not fit into the queue", got=got, remedy="give a longer --queue")
-        self.key()
-
-    def key(self) -> str | None:
-        """The API key; an address that others can reach needs one."""
-        return read_key(self.api_key_file, self.host)
 
 
 def asked_retention(text: str | None, max_length: int | None) -> RetentionConfiguration | None:

@@ -70,9 +70,11 @@ def _run(arguments: Sequence[str]) -> int:
     require_all("the command line needs", ("typer", "rich"), "cli")
     import typer
 
+    from powerbert.cli.answering import with_addresses
+
     command = typer.main.get_command(make_app())
     try:
-        code = command.main(args=list(arguments) or ["--help"], prog_name="powerbert", standalone_mode=False)
+        code = command.main(args=with_addresses(arguments) or ["--help"], prog_name="powerbert", standalone_mode=False)
     except typer.exceptions.TyperException as error:  # a wrong flag or value: our own one line
         remedy = "powerbert COMMAND --help shows what there is"
         raise PowerBertError(error.format_message().rstrip("."), remedy=remedy) from None

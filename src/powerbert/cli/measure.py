@@ -99,7 +99,7 @@ def _texts(asked: BenchFlags, columns: Columns) -> list[Text]:
         return texts_of(read_rows(asked, columns, task, "dev", labelled=False).dataset[:])
     path = Path(asked.texts or "")
     source = text_source(path, own_task("text", "text_pair" if has_pairs(path) else None), "txt")
-    rows = [row.values for row in islice(source.rows, asked.inputs)]
+    rows = [row.sound().values for row in islice(source.rows, asked.inputs)]
     if not rows:
         raise PowerBertError("--texts has no line", got=asked.texts, remedy="give one input per line")
     return texts_of({name: [row[name] for row in rows] for name in source.columns})

@@ -24,7 +24,8 @@ from powerbert.folders.manifest import own_files
 from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
-OUTPUTS = {"json", "output", "plot", "html"}  # flags that name what a command writes
+OUTPUTS = {"json", "output", "target", "plot", "html"}  # flags that name what a command writes
+PLACES = {"source": "IN", "target": "OUT"}  # files that are given by their position: what people call them
 
 Part = TypeVar("Part")
 _console = partial(Console, highlight=False, markup=False, emoji=False)
@@ -55,9 +56,9 @@ def working(message: str) -> Status:
     return _console(stderr=True).status(printable(message))
 
 
-def bar(total: int | None, unit: str) -> tqdm[Any]:
-    """A bar with the time left and the rate, on standard error where that is a terminal."""
-    return tqdm(total=total, unit=f" {unit}", disable=None if is_main() else True)
+def bar(total: int | None, unit: str, done: int = 0) -> tqdm[Any]:
+    """A bar with the time left and the rate, on standard error where that is a terminal; `done` are from earlier."""
+    return tqdm(total=total, initial=done, unit=f" {unit}", disable=None if is_main() else True)
 
 
 def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:
@@ -77,11 +78,12 @@ def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part
 def check_apart(named: Mapping[str, str | list[str]]) -> None:
     """Refuse an output that another flag reads or writes; `named` are the files and folders of a command."""
     given = {name: [paths] if isinstance(paths, str) else paths for name, paths in named.items()}
-    paths = [(name, located(path, f"--{name}")) for name in given for path in given[name] if path != STANDARD_OUTPUT]
+    called = {name: PLACES.get(name, f"--{name}") for name in given}
+    paths = [(name, located(path, called[name])) for name in given for path in given[name] if path != STANDARD_OUTPUT]
     for (name, path), (other, same) in permutations(paths, 2):
         if name in OUTPUTS and path == same:
-            what, rule = f"--{name} and --{other} are the same", "nothing is written over what is read"
-            raise PowerBertError(what, got=str(path), rule=rule, remedy=f"give another --{name}")
+            what, rule = f"{called[name]} and {called[other]} are the same", "nothing is written over what is read"
+            raise PowerBertError(what, got=str(path), rule=rule, remedy=f"give another {called[name]}")
 
 
 def located(path: str, flag: str) -> Path:

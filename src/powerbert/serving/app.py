@@ -27,7 +27,7 @@ from powerbert.serving.bodies import Body, InferenceBody, PredictBody, RerankBod
 from powerbert.serving.gate import Gate, error_body
 from powerbert.serving.limits import RequestError, ServeLimits, refused
 from powerbert.serving.metrics import Metrics
-from powerbert.serving.page import Form, Tracer, answer_page, plain_page
+from powerbert.serving.page import PageForm, Tracer, answer_page, plain_page
 from powerbert.text.answers import Label, function_of, ranked, scores
 from powerbert.text.tokenise import Text
 
@@ -106,7 +106,7 @@ class Service:
     async def page(self, request: Request) -> Response:
         """Try a text: `?text=...&text_pair=...&budget=...`."""
         asked = {name: request.query_params.get(name, "") for name in ("text", "text_pair", "budget")}
-        form = Form(self.folder.name, list(self.engine.dial), **asked)
+        form = PageForm(self.folder.name, list(self.engine.dial), **asked)
         status, page = 200, plain_page(form)
         if form.text.strip():
             try:
@@ -115,7 +115,7 @@ class Service:
                 status, page = getattr(error, "status", 422), plain_page(form, error)
         return HTMLResponse(page, status, {"cache-control": "no-store"})
 
-    async def _tried(self, request: Request, form: Form) -> str:
+    async def _tried(self, request: Request, form: PageForm) -> str:
         if characters_of(form.given) > self.limits.characters:
             raise refused("the text is too long", rule=f"at most {self.limits.characters:,} characters", status=413)
         start = time.perf_counter()

@@ -58,7 +58,7 @@ class Tracer:
 
 
 @dataclass(frozen=True)
-class Form:
+class PageForm:
     """What can be asked, and what was."""
 
     name: str  # of the model
@@ -85,7 +85,7 @@ class Form:
         return _FORM.substitute(focus=focus, text=text, pair=pair, longest=FORM_LENGTH, choice=choice)
 
 
-def answer_page(form: Form, best: Label, seconds: float, how: str, found: Trace | str) -> str:
+def answer_page(form: PageForm, best: Label, seconds: float, how: str, found: Trace | str) -> str:
     """The page with an answer; without a trace it says what, how fast, and why there is none."""
     time = ("Answered in", ms(1000 * seconds), say(how))
     if isinstance(found, str):
@@ -95,12 +95,12 @@ def answer_page(form: Form, best: Label, seconds: float, how: str, found: Trace 
     return fade_page(found, f"Words retained by {form.name}", above=form.markup(), style=_STYLE, more=[time])
 
 
-def plain_page(form: Form, error: PowerBertError | None = None) -> str:
+def plain_page(form: PageForm, error: PowerBertError | None = None) -> str:
     """The page before anything was asked, or with what went wrong."""
     return _whole(form, "" if error is None else f'<p class="error" role="alert">{say(error)}</p>')
 
 
-def _whole(form: Form, body: str) -> str:
+def _whole(form: PageForm, body: str) -> str:
     style, title = STYLE + _STYLE, say(form.name)
     return _EMPTY.substitute(policy=POLICY, title=title, style=style, form=form.markup(), body=body)
 

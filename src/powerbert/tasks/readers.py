@@ -78,15 +78,15 @@ def task_data(
 
 def _rows(source: Source, task: Task, labelled: bool) -> Iterator[DataRow]:
     """Check every row; a source without any is refused."""
-    names = _resolve(source, task, labelled) if source.columns else {}
+    names = resolve(source, task, labelled=labelled) if source.columns else {}
     known, good = _lookup(task), 0
     for row in source.rows:
-        names = names or _resolve(source, task, labelled, row)
-        texts = {role: row.values.get(column) for role, column in names.items() if role != "label"}
+        names = names or resolve(source, task, row.sound(), labelled=labelled)
+        texts = {role: row.sound().values.get(column) for role, column in names.items() if role != "label"}
         if task.skip_incomplete and any(map(_is_missing, texts.values())):
             source.skip("rows without a text", row.number)
             continue
-        _check_texts(row, texts, names)
+        check_row(row, texts, names)
         good += 1
         yield DataRow(row.number, texts, _label(row, names["label"], task, known, source) if labelled else None)
     if not good:
@@ -94,7 +94,7 @@ def _rows(source: Source, task: Task, labelled: bool) -> Iterator[DataRow]:
         raise DataError(what, rule="a split has at least one row")
 
 
-def _resolve(source: Source, task: Task, labelled: bool, first: RawRow | None = None) -> dict[str, str]:
+def resolve(source: Source, task: Task, first: RawRow | None = None, *, labelled: bool = False) -> dict[str, str]:
     """Normalised column -> the source's name for it, among its columns or those of its first row."""
     existing = tuple(first.values) if first else source.columns
     columns = f"the columns of line {first.number}" if first and source.format == "jsonl" else "the columns"
@@ -112,7 +112,7 @@ def _resolve(source: Source, task: Task, labelled: bool, first: RawRow | None = 
     return names
 
 
-def _check_texts(row: RawRow, texts: Mapping[str, Any], names: Mapping[str, str]) -> None:
+def check_row(row: RawRow, texts: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Refuse a text that cannot be used; length is no reason, long texts are cut before tokenising."""
     remedy = "correct or remove the row"
     for role, value in texts.items():

@@ -77,17 +77,23 @@ def find_source(folder: Any, task: Task, split: str) -> Source:
 
 def _parquet(path: Path, task: Task) -> Source:
     """Read the columns of a Parquet file that the task can use."""
-    with one_line(f"{path} is not a Parquet file", "write it again, or use .jsonl", DataError):
-        file = parquet.ParquetFile(path)
-        names, features = file.schema_arrow.names, {}
+    file, features = open_parquet(path), {}
+    names = file.schema_arrow.names
     with suppress(ValueError, NotImplementedError):  # an Arrow type that datasets does not know
         features = Features.from_arrow_schema(file.schema_arrow)
+    return _table(str(path), parquet_batches(path, file, _usable(names, task)), names, features, task)
 
-    def batches() -> Iterator[Any]:
-        with one_line(f"{path}: the Parquet file is damaged", kind=DataError):
-            yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=_usable(names, task))
 
-    return _table(str(path), batches(), names, features, task)
+def open_parquet(path: Path) -> parquet.ParquetFile:
+    """Open a Parquet file; its rows are not read yet."""
+    with one_line(f"{path} is not a Parquet file", "write it again, or use .jsonl", DataError):
+        return parquet.ParquetFile(path)
+
+
+def parquet_batches(path: Path, file: parquet.ParquetFile, columns: list[str] | None = None) -> Iterator[Any]:
+    """The rows of a Parquet file as Arrow batches, with some of its columns or all of them."""
+    with one_line(f"{path}: the Parquet file is damaged", kind=DataError):
+        yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns)
 
 
 def _dataset(dataset: object, task: Task, name: str = "the dataset") -> Source:

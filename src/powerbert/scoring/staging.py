@@ -1,0 +1,161 @@
+"""What makes scoring resumable: OUT.partial holds the finished windows, and a record of how far it is.
+
+A window is written and synced before the record counts it, and the record is replaced in one step. So whenever the
+process is killed, the record is true, and the next run begins with the first window that it does not count. OUT
+appears by a rename when all is there.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from powerbert.errors import DataError, PowerBertError, RowError, one_line
+from powerbert.folders.atomic import only_run, sync, write_file
+from powerbert.scoring.write import Form
+
+RECORD, WHOLE, PART = "record.json", "whole", "{:08d}.part"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the rows: those that were read are those answered, skipped and recorded."""
+
+    read: int = 0
+    answered: int = 0
+    skipped: int = 0
+    recorded: int = 0
+
+
+@dataclass
+class Staging:
+    """One run under way; take it from `staged`."""
+
+    target: Path
+    folder: Path
+    settings: Mapping[str, Any]  # what decides the result; a run goes on only with the same
+    windows: int = 0  # that are done
+    counts: Counts = field(default_factory=Counts)
+    finished: bool = False  # all windows are done
+
+    def add(self, part: bytes, counts: Counts) -> None:
+        """Keep what a window became, then count it."""
+        with self._written():
+            if part:
+                write_file(self.folder / PART.format(self.windows), part)
+            self.windows, self.counts = self.windows + 1, counts
+            self._write_record()
+
+    def finish(self, form: Form) -> None:
+        """Put the whole in its place."""
+        if not (parts := self.parts()):
+            rule = f"read {self.counts.read:,} rows, skipped {self.counts.skipped:,}"
+            raise DataError("no row could be answered", rule=rule, remedy="see what is wrong with --on-error record")
+        with self._written():
+            whole = self.folder / f"{WHOLE}-{self.target.name}"
+            form.join(parts, whole)
+            sync(whole)
+            self.finished = True
+            self._write_record()
+            whole.replace(self.target)
+            sync(self.target.parent)
+
+    def remind(self, form: Form) -> None:
+        """Let the format see what the windows before have settled."""
+        if parts := self.parts():
+            form.resume(parts[0])
+
+    def parts(self) -> list[Path]:
+        """What is kept of the windows that are done; of one without a row nothing is."""
+        paths = (self.folder / PART.format(number) for number in range(self.windows))
+        return [path for path in paths if path.exists()]
+
+    def _written(self) -> AbstractContextManager[None]:
+        return one_line(f"{self.target} cannot be written", "give the same command again, with room", PowerBertError)
+
+    def _write_record(self) -> None:
+        known = {"settings": self.settings, "windows": self.windows, "counts": asdict(self.counts)}
+        write_file(self.folder / RECORD, json.dumps(known | {"finished": self.finished}, indent=1).encode())
+
+
+@dataclass
+class Passage:
+    """In the place of a `Staging`: windows that pass straight to a stream, which cannot be resumed."""
+
+    stream: BinaryIO
+    windows: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def add(self, part: bytes, counts: Counts) -> None:
+        """Write what a window became."""
+        self.stream.write(part)
+        self.stream.flush()
+        self.counts = counts
+
+    def remind(self, form: Form) -> None:
+        """There are no windows before."""
+
+    def finish(self, form: Form) -> None:
+        """All of it is written."""
+
+
+def staging_folder(target: Path) -> Path:
+    """Where a run keeps what it has done."""
+    return target.with_name(f"{target.name}.partial")
+
+
+def begun(target: Path) -> dict[str, Any]:
+    """The record of a run that was stopped; empty if there is none."""
+    path = staging_folder(target) / RECORD
+    if not path.is_file():
+        return {}
+    with one_line(f"{path} cannot be read", f"remove {path.parent} to begin again", PowerBertError):
+        return dict(json.loads(path.read_bytes()))
+
+
+def check_target(target: Path) -> None:
+    """Refuse to write over a file; but for the one that a run left whose last step was not counted."""
+    if target.exists() and not begun(target).get("finished"):
+        rule = "answers are never written over a file"
+        raise PowerBertError(f"{target} exists", rule=rule, remedy="remove it, or give another name")
+
+
+@contextmanager
+def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True) -> Iterator[Staging]:
+    """Hold OUT.partial for this process, and go on with what an earlier run did there, if it was the same.
+
+    A run that ends before its first window is done leaves nothing behind, nor does one whose input or output cannot be:
+    what has to change makes it another run.
+    """
+    folder = staging_folder(target)
+    with only_run(folder):
+        staging = Staging(target, folder, settings)
+        earlier = begun(target)
+        if earlier and resumable:
+            _check_same(folder, earlier["settings"], settings)
+            counts = Counts(**earlier["counts"])
+            staging = Staging(target, folder, settings, earlier["windows"], counts, earlier["finished"])
+        else:
+            for path in (*folder.glob(PART.replace("{:08d}", "*")), folder / RECORD):
+                path.unlink(missing_ok=True)
+        try:
+            check_target(target)
+            yield staging
+        except DataError as error:
+            if not isinstance(error, RowError):
+                staging.windows = 0
+            raise
+        finally:
+            if staging.windows == 0 or (staging.finished and target.exists()):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_same(folder: Path, earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    now = json.loads(json.dumps(settings))  # as it comes back
+    if other := sorted(name for name in {*earlier, *now} if earlier.get(name) != now.get(name)):
+        remedy = f"give the same command as then, or remove {folder} to begin again"
+        rule = "a run goes on with the same input, model and flags alone"
+        raise PowerBertError(f"{folder} is of another run", got=f"another {', '.join(other)}", rule=rule, remedy=remedy)
