@@ -34,5 +34,5 @@ def test_a_group_refuses_in_one_line(make, says, monkeypatch):
 @given(st.lists(st.sampled_from(["--ray", "auto", "host:6379", "in.csv", "--model", "m"])))
 def test_a_bare_ray_gets_an_address_and_nothing_else_changes(arguments):
     found = with_addresses(arguments)
-    for this, then, made in zip(arguments, [*arguments[1:], ""], found, strict=True):
+    for this, then, made in zip(arguments, [*arguments, ""][1:], found, strict=True):
         assert made == ("--ray=local" if this == "--ray" and then not in ("auto", "host:6379") else this)

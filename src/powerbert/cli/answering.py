@@ -28,7 +28,7 @@ _Budget = Annotated[str | None, "Budget of the folder's dial, such as 2x, instea
 
 def with_addresses(arguments: Sequence[str]) -> list[str]:
     """The arguments of a command, with the address that `--ray` may go without; typer has no such flags."""
-    following = [*arguments[1:], ""]
+    following = [*arguments, ""][1:]
     bare = [this == "--ray" and not ADDRESS.fullmatch(then) for this, then in zip(arguments, following, strict=True)]
     return [f"--ray={LOCAL}" if alone else this for this, alone in zip(arguments, bare, strict=True)]
 
