@@ -74,6 +74,12 @@ def test_share_is_of_the_input_and_one_figure_per_encoder():
     assert trace_json(a_trace())["share"] == [round(count / 7, 4) for count in (4, 4, 2, 1)]
 
 
+def test_an_encoder_that_is_left_out_is_saved_as_well():
+    shallow = RetentionConfiguration.relative((1.0, 0.5, 0.0, 0.0))
+    found = trace_of(("[CLS]", "fine", "film", "[SEP]"), ((0, 1, 2, 3), (0, 1)), shallow)
+    assert processed(found) == (6, 16, pytest.approx(16 / 6))
+
+
 def test_processed_counts_the_word_vectors_of_all_encoders_with_and_without_elimination():
     assert processed(a_trace()) == (11, 28, pytest.approx(28 / 11))
 

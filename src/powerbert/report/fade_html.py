@@ -71,7 +71,7 @@ def fade_page(
 
 def _figures(trace: Trace, words: tuple[Word, ...], more: Sequence[tuple[str, str, str]]) -> str:
     with_elimination, without, fewer = processed(trace)
-    encoders, ends = len(trace.retained), trace.retained[-1]
+    encoders, ends = len(trace.retention), trace.retained[-1]
     label, score = verdict(trace)
     named = f": {escape(sentence(chosen(words, ends)))}" if len(ends) <= NAMED else ""
     facts = [

@@ -43,7 +43,9 @@ class Fade:
         total, encoders = len(self.words), len(self.trace.retained)
         before = everything = tuple(range(total))
         aligned = len(_broken(self._aligned(everything, dot), width)) <= ALIGNED_LINES
-        headline = f"{total} word-vectors, {encoders} encoders, {STRATEGIES[self.trace.strategy].title}"
+        left_out = len(self.trace.retention) - encoders
+        running = f"{encoders} encoders" + f" ({left_out} left out)" * (left_out > 0)
+        headline = f"{total} word-vectors, {running}, {STRATEGIES[self.trace.strategy].title}"
         yield from _broken(_pieces(headline, "bold"), options.max_width)
         yield Text()
         yield from _row(_side("encoder", "retained"), [Text("words", ELIMINATED)], ELIMINATED)

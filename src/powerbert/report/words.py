@@ -96,8 +96,11 @@ def visible(text: str) -> str:
 
 
 def processed(trace: Trace) -> tuple[int, int, float]:
-    """Word-vectors processed over all encoders: with elimination, without, and how many times fewer they are."""
-    with_elimination, without = sum(map(len, trace.retained)), len(trace.tokens) * len(trace.retained)
+    """Word-vectors processed over all encoders: with elimination, without, and how many times fewer they are.
+
+    Without elimination the encoders that are left out would run as well.
+    """
+    with_elimination, without = sum(map(len, trace.retained)), len(trace.tokens) * len(trace.retention)
     return with_elimination, without, without / with_elimination
 
 
