@@ -22,8 +22,14 @@ sys.path.insert(0, str(ROOT / "src"))
 OF_ROOT = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files beside docs/, and the pages that are made of them."""
 COPIED = {"LICENSE": "LICENSE.txt"}
-PACKAGES = ("powerbert", "powerbert.training")
-"""Whose public names the reference of Python has."""
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "powerbert": (),
+    "powerbert.training": (),
+    "powerbert.training.options": ("AccelerateOptions",),
+    "powerbert.modeling.trace": ("Trace", "Span"),
+    "powerbert.errors": (),
+}
+"""Whose names the reference of Python has: these, or all public ones."""
 METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
@@ -90,7 +96,7 @@ def _command(name: str, command: Callable[..., None]) -> Iterator[str]:
         row = f"| {_flag(parameter.name, kind, info)} | {_cell(info.help)}{needed} |"
         panels.setdefault(info.rich_help_panel, []).append(row)
     for panel, rows in panels.items():
-        yield "\n".join((f"| {panel} | |", "|---|---|", *rows, ""))
+        yield "\n".join((f"**{panel}**\n", "| flag | meaning |", "|---|---|", *rows, ""))
 
 
 def _flag(name: str, kind: Any, info: Any) -> str:
@@ -121,11 +127,13 @@ def _cell(text: str) -> str:
 def names() -> str:
     """The public names of the packages, for mkdocstrings to fill in."""
     return "\n".join(
-        f"## `{package}`\n\n" + "".join(f"::: {package}.{name}\n\n" for name in sorted(public(package), key=str.lower))
-        for package in PACKAGES
+        f"## `{package}`\n\n" + "".join(f"::: {package}.{name}\n\n" for name in chosen or public(package))
+        for package, chosen in PACKAGES.items()
     )
 
 
 def public(package: str) -> list[str]:
-    """What a package names in `__all__`."""
-    return list(import_module(package).__all__)
+    """What a package names in `__all__`, in order; of the errors all but the first, which is public elsewhere."""
+    module = import_module(package)
+    errors = [name for name, kind in vars(module).items() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return sorted(getattr(module, "__all__", errors[1:]), key=str.lower)
