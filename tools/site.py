@@ -17,7 +17,6 @@ from types import NoneType
 from typing import Any, get_args
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "src"))
 
 OF_ROOT = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files beside docs/, and the pages that are made of them."""
@@ -34,6 +33,12 @@ METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 _MARK = re.compile(r"<!-- the site has (\w+) here -->.*?<!-- end -->", re.DOTALL)
+
+
+def on_config(config: Any) -> Any:
+    """Read the code that stands beside this file, whatever else is installed."""
+    sys.path.insert(0, str(ROOT / "src"))
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
