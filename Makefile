@@ -12,7 +12,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 VERSIONS := 5.14.0 5.22.2
 VERSIONED := tests/elimination tests/modeling tests/text tests/folders tests/engines tests/export tests/training
 
-.PHONY: setup demo test test-slow test-versions check format clean
+.PHONY: setup demo test test-slow test-versions check docs pictures format clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,13 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/site; a link that leads nowhere ends it. Nothing is fetched.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+pictures: setup
+	$(BIN)/python tools/pictures.py
 
 format: setup
 	$(BIN)/ruff check --fix .

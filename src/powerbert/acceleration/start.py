@@ -35,8 +35,12 @@ def accelerate(
     """Make a classifier faster within one goal; returns the figures of `output`/report.json.
 
     train, dev: files or datasets with columns `text`, `text_pair` if there is one, and `label`; without `dev` a part of
-        `train` is held back. texts: instead of them, texts without labels; the model's own answers teach.
-    max_loss: points of the metric; max_disagreement: "1%" or 0.01; speedup: times; latency_ms: of one text.
+        `train` is held back.
+    texts: instead of them, texts without labels; the model's own answers teach.
+    max_loss: points of the metric that may be lost.
+    max_disagreement: share of answers that may differ, "1%" or 0.01.
+    speedup: times as fast as the fastest engine runs the original model.
+    latency_ms: milliseconds in which one text alone is answered.
     """
     goal = Goal.of(max_loss, max_disagreement, speedup, latency_ms)
     if (train is None) == (texts is None):

@@ -56,7 +56,11 @@ class PackedLinear:
 
 
 def pack(model: _Model) -> _Model:
-    """Run the linear layers of a model on packed weights from now on; same object, same state dict."""
+    """Run the linear layers of a model on packed weights from now on; same object, same state dict.
+
+    For fp32 inference on a CPU: faster, above all with few rows, at the price of a second copy of the weights.
+    Steps aside while gradients are recorded; `unpack` undoes it.
+    """
     if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         for layer in _linear_layers(model):
             layer.forward = PackedLinear(layer)

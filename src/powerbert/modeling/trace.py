@@ -41,8 +41,8 @@ class Trace:
     strategy: str
     texts: tuple[str, ...]  # the text, and its pair if any, as tokenised: cleaned, and cut where far too long
     spans: tuple[Span | None, ...]  # of each word piece in `texts`; None where the tokenizer added it, such as [CLS]
-    label: str | None = None  # the predicted label; None for a model without a classifier
-    score: float | None = None
+    label: str | None = None  # the predicted label; None for regression, and for a model without a classifier
+    score: float | None = None  # of the label, or the number that a regression answers
     truncated: bool = False  # whether the text was longer than the model reads
 
     def words(self, encoder: int) -> list[str]:

@@ -89,8 +89,9 @@ def retrain(
 ) -> StepResult:
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
 
-    retention: by default what the model carries, as a searched one does. ladder: configurations of which
-    each batch draws one, so that the weights serve all of them: the folder has a dial, and carries `retention`.
+    retention: by default what the model carries, as a searched one does.
+    ladder: configurations of which each batch draws one, so that the weights serve all of them: the folder has a
+        dial, and carries `retention`.
     teacher: by default the fine-tuned model from which the searches and re-trainings began.
     """
     options = options or RetrainOptions()
