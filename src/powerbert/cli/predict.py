@@ -23,7 +23,7 @@ from powerbert.tasks.encoding import encode_rows, encode_split
 from powerbert.tasks.readers import stream_rows
 from powerbert.tasks.registry import submission
 from powerbert.tasks.task import CHOICES, Task
-from powerbert.text.answers import function_of, ranked, scores
+from powerbert.text.answers import ranked, scores
 from powerbert.text.tokenise import Row
 from powerbert.training.data import answers, evaluate_with
 
@@ -129,7 +129,7 @@ def _characters(row: Texts) -> int:
 
 def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, task: Task) -> Iterator[dict[str, Any]]:
     """For each row its line in the source, the label and how sure the model is, as `pipeline` says it."""
-    names, function = engine.labels, function_of(engine.problem_type, len(engine.labels))
+    names, function = engine.labels, engine.function()
     if task.kind == "multiple-choice":
         names, function = dict(enumerate(task.labels or ())), "softmax"
     for (number, _), row in zip(held, logits.tolist(), strict=True):
