@@ -1,4 +1,4 @@
-"""CrossEncoders of sentence-transformers, tiny and random, and some pairs; sentence-transformers itself is the oracle."""
+"""CrossEncoders of sentence-transformers, tiny and random, and some pairs; sentence-transformers is the oracle."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ def oracle(folder: Path, **options: Any) -> Any:
     return package.CrossEncoder(str(folder), device="cpu", local_files_only=True, **options)
 
 
-def cross_encoder(home: Path, activation: str | None = None, labels: int = 1, family: str = "bert", **more: Any) -> Path:
+def cross_encoder(
+    home: Path, activation: str | None = None, labels: int = 1, family: str = "bert", **more: Any
+) -> Path:
     """The folder of a CrossEncoder, as this version of sentence-transformers saves it."""
-    tiny(family, num_labels=labels, max_position_embeddings=128, **more).save_pretrained(home / "plain")
+    sizes = {"num_labels": labels, "num_hidden_layers": 2, "max_position_embeddings": 128}
+    tiny(family, **sizes, **more).save_pretrained(home / "plain")
     tokenizer_for(128).save_pretrained(home / "plain")
     own = None if activation is None else ACTIVATIONS[activation]()
     oracle(home / "plain", activation_fn=own).save_pretrained(str(home / "saved"), create_model_card=False)

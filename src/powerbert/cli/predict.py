@@ -135,7 +135,7 @@ def _records(held: list[Texts], logits: NDArray[numpy.float32], engine: Engine, 
     for (number, _), row in zip(held, logits.tolist(), strict=True):
         found = scores(row, function)
         if task.kind == "regression":
-            yield {"row": number, "value": round(found[0], 4)}
+            yield {"row": number, "value": float(f"{found[0]:.6g}")}  # sigmoids near 1 differ far behind the point
         else:
             (best,) = ranked(found, names, 1)
             yield {"row": number, "label": best["label"], "score": round(best["score"], 4)}
