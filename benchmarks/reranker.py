@@ -2,7 +2,7 @@
 
     python benchmarks/reranker.py --model ../shared/models/gte-small --data ../shared/data --output RUNS
 
-Pairs: of QNLI a question and a sentence, which answers it or not; of RACE a question with an option, and the article: its
+Pairs: of QNLI a question and a sentence, which answers it or not; of RACE a question with an option and an article: its
 own, with the right option or a wrong one, or another article. RACE's dev set judges: a question with its right option
 ranks its own article among the 31 others that share most of its words, each of `--least` word pieces or more. No
 article of it was trained on. The unpruned CrossEncoder runs in every backend of sentence-transformers that is

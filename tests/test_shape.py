@@ -19,8 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10, 10_500 + 2_900 + 1_150
-"""The second number of each is what `accelerate` needs, the third what `serve` needs."""
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 2, 10_500 + 2_900 + 1_150 + 270
+"""The second number of each is what `accelerate` needs, the third what `serve` needs, the fourth what rerankers do."""
 
 BUDGET = {
     "arrows": 0,
