@@ -108,7 +108,8 @@ def sandbox(tmp_path, monkeypatch):
 
 
 def _users_files(folder: Path) -> None:
-    """What the README calls the reader's own: a classifier and labelled reviews."""
+    """What the pages call the reader's own: a classifier, a reranker and labelled reviews."""
+    powerbert.save(tiny("bert", num_labels=1), tokenizer_for(), folder / "ranker")
     model = tiny("bert", num_labels=2)
     model.config.id2label, model.config.label2id = {0: "bad", 1: "good"}, {"bad": 0, "good": 1}
     powerbert.save(model, tokenizer_for(), folder / "mine")

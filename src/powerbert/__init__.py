@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from powerbert.acceleration.start import accelerate
     from powerbert.elimination.selection import Scoring
     from powerbert.engines.classifier import pipeline
+    from powerbert.engines.reranker import reranker
     from powerbert.modeling.apply import apply, remove
     from powerbert.modeling.packing import pack, unpack
     from powerbert.modeling.storage import load, save
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["PowerBertError", "RetentionConfiguration", "Scoring", "accelerate", "apply", "load", "pack", "pipeline"]
-__all__ += ["remove", "save", "trace", "unpack"]
+__all__ += ["remove", "reranker", "save", "trace", "unpack"]
 
 _HOMES = {
     "accelerate": "acceleration.start",
     "Scoring": "elimination.selection",
     "pipeline": "engines.classifier",
+    "reranker": "engines.reranker",
     "trace": "modeling.trace",
     **dict.fromkeys(("apply", "remove"), "modeling.apply"),
     **dict.fromkeys(("load", "save"), "modeling.storage"),

@@ -32,9 +32,13 @@ def test_the_model_says_what_becomes_of_its_logits_unless_the_caller_does():
     assert function_of("regression", 1) == function_of("regression", 3) == "none"
     assert function_of("multi_label_classification", 3) == function_of(None, 1) == "sigmoid"
     assert function_of("single_label_classification", 3) == function_of(None, 2) == "softmax"
-    assert function_of("regression", 1, "softmax") == "softmax"
+    assert function_of("regression", 1, "sigmoid") == "sigmoid"
+    assert function_of(None, 1, "none") == "none"
+    assert function_of(None, 3, "sigmoid") == "sigmoid"
+    assert function_of(None, 3, "none") == "softmax"  # every CrossEncoder of several labels says so
+    assert function_of("regression", 1, asked="softmax") == "softmax"
     with pytest.raises(PowerBertError, match="softmax, sigmoid, none"):
-        function_of(None, 2, "tanh")
+        function_of(None, 2, asked="tanh")
 
 
 def test_the_best_comes_first_and_of_equals_the_first():

@@ -79,7 +79,8 @@ def pronounce(
     change = f"{abs(comparison.loss):.2f} points of {comparison.metric} {'lost' if comparison.loss >= 0 else 'gained'}"
     doubt = f"95 % interval of the loss {low:+.2f} to {high:+.2f} on {comparison.rows:,} rows"
     fast = f"{times:.2f} times as fast as the fastest engine runs the original model"
-    same = f"{100 * comparison.agreement:.1f} % the same answers"
+    ranks = comparison.metric == "spearman"
+    same = f"{100 * comparison.agreement:.1f} % {'rank correlation' if ranks else 'the same answers'}"
     text = f"{'Met' if met else 'Missed'}: {change} ({doubt}), {same}, {fast}, {ms:.2f} ms a text."
     text += "" if eliminated else f" {NOTHING[0].upper()}{NOTHING[1:]}."
     figures = {"metric": comparison.metric, "loss": comparison.loss, "interval": [low, high]}

@@ -115,6 +115,7 @@ class Acceleration:
         folder = self.work / f"at-{own.name}"
         if not folder.is_dir():
             network, tokenizer = load(ladder.folder)
+            network.config.problem_type = self.problem_type  # training sets it, and a score would become another
             extra = {RUN: (ladder.folder / RUN).read_bytes()}
             save(apply(network, own.retention), tokenizer, folder, extra=extra, dial=dial_of(self.rungs))
         return replace(ladder, folder=folder, retention=own.retention)
@@ -196,6 +197,9 @@ class Acceleration:
         self.labels = numpy.asarray(self.choosing["labels"][:])
         with TorchEngine(network, self.tokenizer) as engine:
             self.before = answers_with(engine, self.choosing, self.task)
+        # Numbers are taught as logits; where a score is something else, the labels judge and the answers teach.
+        plain = self.task.kind != "regression" or engine.function() == "none"
+        self.problem_type, self.taught = network.config.problem_type, self.parts.labelled and plain
         self.costs = self.measured(network)
 
     def measured(self, network: Any) -> CostTable:
@@ -233,7 +237,7 @@ class Acceleration:
 
     def retrained(self) -> StepResult:
         """Re-train once for all rungs, taught by the original model."""
-        options = self.options.retraining(labelled=self.parts.labelled)
+        options = self.options.retraining(labelled=self.taught)
         own = {"retention": self.rungs[len(self.rungs) // 2], "ladder": self.rungs, "teacher": self.original.folder}
         return self.step(LADDER, retrain, self.original.folder, options=options, **own)
 

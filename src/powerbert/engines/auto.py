@@ -80,7 +80,8 @@ class AutoEngine(Engine):
         self.eliminated = None if choice.crossover is None else arms.eliminated
         reader = arms.eliminated or arms.full  # with counts it reads N words, whoever answers
         self.tokenizer, self.labels, self.limits, self.dial = reader.tokenizer, reader.labels, reader.limits, {}
-        self.problem_type, self.retention, self.encoders = reader.problem_type, reader.retention, reader.encoders
+        self.problem_type, self.activation = reader.problem_type, reader.activation
+        self.retention, self.encoders = reader.retention, reader.encoders
 
     @classmethod
     @override

@@ -17,7 +17,7 @@ from powerbert.engines.auto import AutoEngine, Choice, open_auto
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES, open_engine
 from powerbert.errors import PowerBertError
-from powerbert.text.answers import Label, function_of, ranked, scores
+from powerbert.text.answers import Label, ranked, scores
 from powerbert.text.tokenise import Text
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Classifier:
         progress: show a bar with the time left on standard error.
         budget: a budget of the model's dial, such as "2x", for this call; by default that of `pipeline`.
         """
-        function = function_of(self.engine.problem_type, len(self.engine.labels), function_to_apply)
+        function = self.engine.function(function_to_apply)
         for name, value in (("top_k", None if top_k == BEST else top_k), ("batch_size", batch_size)):
             if value is not None and (type(value) is not int or value < 1):
                 raise PowerBertError(f"{name} is out of range", got=value, rule="a whole number from 1")

@@ -15,6 +15,7 @@ from powerbert.modeling.dial import Dial, at_budget
 from powerbert.modeling.limits import Batch, Limits, check_batch
 from powerbert.modeling.trace import Retained
 from powerbert.retention import RetentionConfiguration
+from powerbert.text.answers import function_of
 from powerbert.text.batches import Integers
 
 
@@ -36,6 +37,8 @@ class Engine(ABC):
     limits: Limits
     problem_type: str | None
     """Of the model's configuration; with the number of labels it says what becomes of the logits."""
+    activation: str | None = None
+    """Of a CrossEncoder: what becomes of the logits, whatever else its configuration says."""
     retention: RetentionConfiguration | None
     encoders: int
     dial: Dial
@@ -48,6 +51,10 @@ class Engine(ABC):
     @abstractmethod
     def retaining(self, retention: RetentionConfiguration) -> Self:
         """The engine with a configuration of its dial, beside this one."""
+
+    def function(self, asked: str | None = None) -> str:
+        """What becomes of the logits; what a caller asks for comes first."""
+        return function_of(self.problem_type, len(self.labels), self.activation, asked=asked)
 
     def word_vectors(self, lengths: Sequence[int]) -> int:
         """Word-vectors that all encoders together process for inputs of these lengths; PAD never counts."""

@@ -37,7 +37,8 @@ class GraphEngine(Engine):
 
     def __init__(self, exported: Exported, tokenizer: Any, graph: Path, threads: int | None) -> None:
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
-        self.problem_type, self.retention, self.encoders = exported.problem_type, exported.retention, exported.encoders
+        self.problem_type, self.activation = exported.problem_type, exported.activation
+        self.retention, self.encoders = exported.retention, exported.encoders
         self.tokenizer, self.dial, self._home, self._threads = tokenizer, exported.dial, graph.parent, threads
         self._own, self._turning = exported.retention, Lock()
         self._depths: dict[int, Any] = {} if self._own is None else {self._own.depth: self}

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from typing_extensions import override
 
 from powerbert.engines.engine import Answer, Engine
+from powerbert.folders.cross_encoder import activation_of
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.modeling.apply import base_of, encoders_of, replica, retention_of, unpad, with_retention
 from powerbert.modeling.dial import Dial, dial_in
@@ -47,7 +48,7 @@ class TorchEngine(Engine):
         self.retention = retention_of(model)
         self.encoders = encoders_of(model)
         self.labels, self.limits = model.config.id2label, limits_of(model, tokenizer)
-        self.problem_type = model.config.problem_type
+        self.problem_type, self.activation = model.config.problem_type, activation_of(model.config)
         self.model, self.tokenizer = unpad(model.eval(), unpadded), tokenizer
         if packed:
             pack(model)

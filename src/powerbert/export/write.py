@@ -20,6 +20,7 @@ from powerbert.errors import ModelFolderError, PowerBertError, UnsupportedModelE
 from powerbert.export.graph import RETENTION, trace_graph
 from powerbert.export.int8 import quantise_onnx, quantise_openvino
 from powerbert.folders.atomic import write_folder
+from powerbert.folders.cross_encoder import activation_of
 from powerbert.folders.manifest import CONFIG, MANIFEST, Manifest, check_replaceable, read_manifest, write_manifest
 from powerbert.folders.safe import read_config, silenced
 from powerbert.machine.verdicts import prepare_openvino
@@ -182,6 +183,7 @@ class Exported(NamedTuple):
     limits: Limits
     labels: dict[int, str]
     problem_type: str | None
+    activation: str | None
     retention: RetentionConfiguration | None
     encoders: int
     dial: Dial
@@ -211,17 +213,18 @@ def read_exported(folder: Path, manifest: Manifest | None = None) -> Exported | 
         } if labels and all(isinstance(name, str) for name in (*labels, *inputs)):
             limits = Limits(tuple(inputs), longest, vocabulary, types)
             if 1 <= longest <= 1_000_000 and 1 <= vocabulary <= 10_000_000 and 0 <= types <= 100_000:
-                problem_type, encoders = _configured(folder)
+                problem_type, activation, encoders = _configured(folder)
                 encoders = encoders if retention is None else len(retention)
                 named, dial = dict(enumerate(labels)), dial_in(folder, manifest, retention)
-                return Exported(engine, precision, limits, named, problem_type, retention, encoders, dial)
+                return Exported(engine, precision, limits, named, problem_type, activation, retention, encoders, dial)
     raise ModelFolderError(f"{folder / MANIFEST} has an unknown export", got=manifest.export, remedy=EXPORT_AGAIN)
 
 
-def _configured(folder: Path) -> tuple[str | None, int]:
-    """The problem type and the number of encoders in the configuration, whose sha256 has been compared."""
+def _configured(folder: Path) -> tuple[str | None, str | None, int]:
+    """Problem type, activation and number of encoders in the configuration, whose sha256 has been compared."""
     read_config(folder)  # refuses what from_pretrained would follow
     with silenced(), one_line(f"{folder / CONFIG} cannot be read", EXPORT_AGAIN):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     # ALBERT may run several layers where its configuration counts one.
-    return config.problem_type, config.num_hidden_layers * getattr(config, "inner_group_num", 1)
+    encoders = config.num_hidden_layers * getattr(config, "inner_group_num", 1)
+    return config.problem_type, activation_of(config), encoders

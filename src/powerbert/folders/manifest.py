@@ -21,6 +21,7 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 MAX_CONFIG = 1_000_000  # bytes
 MAX_GRAPHS = 16
 SAVE_AGAIN = "copy or save the model again"
+MODULES, CROSS_ENCODER = "modules.json", "config_sentence_transformers.json"  # of sentence-transformers
 # What save_pretrained of a model and of a tokenizer of BERT's kin writes.
 _TRANSFORMERS = re.compile(
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
@@ -100,7 +101,8 @@ def own_files(folder: Path) -> set[str]:
         return present & {MANIFEST, *manifest.sha256, *manifest.extra}
     with suppress(ModelFolderError):  # many a program has a config.json, and not all of them are plain JSON
         if CONFIG in present and "model_type" in read_json(folder / CONFIG, MAX_CONFIG):
-            return {name for name in present if _TRANSFORMERS.fullmatch(name)}
+            reranks = {CROSS_ENCODER} if cross_encoder_settings(folder) else set()
+            return {name for name in present if name in reranks or _TRANSFORMERS.fullmatch(name)}
     return set()
 
 
@@ -125,8 +127,24 @@ def check_replaceable(folder: Path, *, exported: bool = False) -> None:
         raise ModelFolderError(f"{folder} holds {held} model", rule=f"{new} one never replaces it", remedy=remedy)
 
 
+def cross_encoder_settings(folder: Path) -> dict[str, Any]:
+    """What sentence-transformers writes beside a CrossEncoder; of any other folder, and of older ones, nothing."""
+    if not ((folder / MODULES).exists() and (folder / CROSS_ENCODER).exists()):
+        return {}
+    settings = read_json(folder / CROSS_ENCODER, MAX_CONFIG)
+    return settings if settings.get("model_type") == "CrossEncoder" else {}
+
+
 def read_json(path: Path, limit: int) -> dict[str, Any]:
-    """Read one JSON object; a key given twice or NaN would mean different things to different readers."""
+    """Read one JSON object, as `read_plain_json` reads it."""
+    data = read_plain_json(path, limit)
+    if not isinstance(data, dict):
+        raise ModelFolderError(f"{path} is not valid JSON", got="ValueError: not an object", remedy=SAVE_AGAIN)
+    return data
+
+
+def read_plain_json(path: Path, limit: int) -> Any:
+    """Read a JSON file; a key given twice or NaN would mean different things to different readers."""
     if not path.is_file():
         raise ModelFolderError(f"{path} is missing", rule="a model folder holds it as a plain file", remedy=SAVE_AGAIN)
     with one_line(f"{path} cannot be read", SAVE_AGAIN), path.open("rb") as file:
@@ -134,10 +152,7 @@ def read_json(path: Path, limit: int) -> dict[str, Any]:
     if len(text) > limit:
         raise ModelFolderError(f"{path} is too large", rule=f"at most {limit:,} bytes", remedy=SAVE_AGAIN)
     with one_line(f"{path} is not valid JSON", SAVE_AGAIN):
-        data = json.loads(text.decode(), object_pairs_hook=unique_keys, parse_constant=int)  # int refuses NaN
-        if isinstance(data, dict):
-            return data
-        raise ValueError("not an object")
+        return json.loads(text.decode(), object_pairs_hook=unique_keys, parse_constant=int)  # int refuses NaN
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

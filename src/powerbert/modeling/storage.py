@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import ModelFolderError, UnsupportedModelError, one_line
 from powerbert.folders.atomic import write_folder
+from powerbert.folders.cross_encoder import adopt
 from powerbert.folders.manifest import (
     MANIFEST,
     Manifest,
@@ -31,7 +32,7 @@ from powerbert.folders.safe import read_model, read_tokenizer, silenced
 from powerbert.modeling.apply import apply, elimination_of, retention_of
 from powerbert.modeling.dial import Dial, check_dial, dial_to_json
 from powerbert.modeling.families import FAMILIES
-from powerbert.modeling.limits import trained_length
+from powerbert.modeling.limits import SEQUENCE, trained_length
 from powerbert.modeling.retain import Elimination
 from powerbert.retention import RetentionConfiguration
 
@@ -109,6 +110,8 @@ def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTr
         raise ModelFolderError(what, rule=rule, remedy=remedy)
     settings = elimination_in(folder, manifest)
     model, tokenizer = read_model(folder, FAMILIES), read_tokenizer(folder)
+    if type(model).__name__.endswith(SEQUENCE):
+        adopt(folder, model.config)
     if (trained := trained_length(folder)) is not None:
         tokenizer.model_max_length = trained  # a text is answered as it was evaluated
     if settings is None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.folders.cross_encoder import activation_of
 from powerbert.modeling.apply import attached, base_of
 from powerbert.modeling.forward import run
 from powerbert.modeling.limits import CHOICE, SEQUENCE, longest_input
@@ -123,8 +124,6 @@ def _prediction(model: Any, batch: Mapping[str, Any]) -> tuple[str | None, float
         return None, None
     with _evaluating(model):
         logits = model(**batch).logits[0]
-    if len(logits) == 1:  # regression
-        return None, float(logits[0])
-    function = function_of(model.config.problem_type, len(logits))
+    function = function_of(model.config.problem_type, len(logits), activation_of(model.config))
     (best,) = ranked(scores(logits.tolist(), function), model.config.id2label, 1)
-    return best["label"], best["score"]
+    return best["label"] if len(logits) > 1 else None, best["score"]  # a number has no label

@@ -13,7 +13,7 @@ from powerbert.errors import PowerBertError
 from powerbert.scoring.rows import Window
 from powerbert.tasks.encoding import encode_rows
 from powerbert.tasks.task import CHOICES, Task
-from powerbert.text.answers import function_of, ranked, scores
+from powerbert.text.answers import ranked, scores
 from powerbert.text.tokenise import Row
 
 DIGITS = 4  # of a score: more would differ between machines
@@ -72,7 +72,7 @@ class Verdicts:
         self, engine: Engine, task: Task, *, every: bool = False, prefix: str = "", errors: bool = False
     ) -> None:
         """Every: also the score of each label, as score_LABEL. errors: also what is wrong with a row."""
-        self.names, self.function = dict(engine.labels), function_of(engine.problem_type, len(engine.labels))
+        self.names, self.function = dict(engine.labels), engine.function()
         if task.kind == "multiple-choice":
             self.names, self.function = dict(enumerate(task.labels or ())), "softmax"
         self.single, self.prefix, self.errors = task.kind == "regression", prefix, errors
@@ -87,7 +87,7 @@ class Verdicts:
         """What is written of an answer, as `pipeline` says it."""
         found = scores(logits, self.function)
         if self.single:
-            values: list[Any] = [round(found[0], DIGITS)]
+            values: list[Any] = [float(f"{found[0]:.6g}")]  # sigmoids near 1 differ far behind the point
         else:
             (best,) = ranked(found, self.names, 1)
             values = [best["label"], round(best["score"], DIGITS)]

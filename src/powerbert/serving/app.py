@@ -28,7 +28,7 @@ from powerbert.serving.gate import Gate, error_body
 from powerbert.serving.limits import RequestError, ServeLimits, refused
 from powerbert.serving.metrics import Metrics
 from powerbert.serving.page import PageForm, Tracer, answer_page, plain_page
-from powerbert.text.answers import Label, function_of, ranked, scores
+from powerbert.text.answers import Label, ranked, scores
 from powerbert.text.tokenise import Text
 
 BUDGET_HEADER = "x-powerbert-budget"
@@ -99,7 +99,7 @@ class Service:
         start = time.perf_counter()
         async with self._request(request, InferenceBody) as (body, texts):
             asked = body.parameters
-            function_of(None, 1, asked.function_to_apply)  # refuses an unknown one before the work
+            self.engine.function(asked.function_to_apply)  # refuses an unknown one before the work
             reply = await self._reply(request, texts, body.budget)
             return _answer(self._labels(reply, asked.function_to_apply, asked.top_k), reply, texts, start)
 
@@ -198,12 +198,11 @@ class Service:
 
     def _labels(self, reply: Reply, function: str | None, top_k: int | None = None) -> list[list[Label]]:
         """Labels and scores of each text, the best first, as the pipeline gives them."""
-        engine = self.engine
-        chosen = function_of(engine.problem_type, len(engine.labels), function)
+        chosen = self.engine.function(function)
         found = [scores(logits, chosen) for logits in reply.logits]
         if not all(map(isfinite, (score for row in found for score in row))):
             raise RequestError(424, "backend", "a score is not a number")
-        return [ranked(row, engine.labels, top_k) for row in found]
+        return [ranked(row, self.engine.labels, top_k) for row in found]
 
 
 def make_api(service: Service, key: str | None = None) -> FastAPI:

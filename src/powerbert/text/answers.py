@@ -11,12 +11,19 @@ FUNCTIONS = ("softmax", "sigmoid", "none")
 Label = dict[str, Any]  # label and score
 
 
-def function_of(problem_type: str | None, labels: int, asked: str | None = None) -> str:
-    """What becomes of the logits: as the model is made for, unless the caller asks for another function."""
+def function_of(
+    problem_type: str | None, labels: int, activation: str | None = None, *, asked: str | None = None
+) -> str:
+    """What becomes of the logits: as the model is made for, unless the caller asks for another function.
+
+    activation: of a CrossEncoder. "none" of several labels is what all of them have, and does not make them numbers.
+    """
     if asked is not None:
         if asked not in FUNCTIONS:
             raise PowerBertError("unknown function_to_apply", got=asked, rule="one of " + ", ".join(FUNCTIONS))
         return asked
+    if activation is not None and (labels == 1 or activation != "none"):
+        return activation
     if problem_type == "regression":
         return "none"
     return "sigmoid" if problem_type == "multi_label_classification" or labels == 1 else "softmax"

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, PreTrainedModel
 
 from powerbert.errors import ModelFolderError, UnsupportedModelError
+from powerbert.folders.cross_encoder import forget_activation
 from powerbert.modeling.apply import remove
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task, same_labels
@@ -70,6 +71,7 @@ def check_head(model: PreTrainedModel, folder: str | Path, task: Task, remedy: s
 
 def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
     config, (auto, problem) = model.config, HEADS[task.kind]
+    forget_activation(config)
     config.num_labels, config.problem_type = task.num_labels, problem
     if task.kind == "classification" and task.labels is not None:
         config.id2label = dict(enumerate(task.labels))

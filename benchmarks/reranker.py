@@ -1,0 +1,250 @@
+"""Train a CrossEncoder on real pairs, accelerate it without labels, and rank 32 long candidates with both.
+
+    python benchmarks/reranker.py --model ../shared/models/gte-small --data ../shared/data --output RUNS
+
+Pairs: of QNLI a question and a sentence, which answers it or not; of RACE a question with an option and an article: its
+own, with the right option or a wrong one, or another article. RACE's dev set judges: a question with its right option
+ranks its own article among the 31 others that share most of its words, each of `--least` word pieces or more. No
+article of it was trained on. The unpruned CrossEncoder runs in every backend of sentence-transformers that is
+installed, and in the engines of this project; all arms answer the same queries in turn in one run. A part is drawn
+with the seed. Everything resumes: run the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import cycle
+from math import log
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import powerbert
+from powerbert.export.write import PRECISIONS, export
+from powerbert.folders.atomic import write_file
+from powerbert.machine.describe import machine
+from powerbert.machine.measure import interleave, p95, ratio
+from powerbert.modeling.storage import load
+from powerbert.training.options import AccelerateOptions
+
+Pair = tuple[str, str]
+Ranks = Callable[[str, list[str]], list[dict[str, Any]]]
+
+
+class Question(NamedTuple):
+    """A query, its candidates, and which of them is right."""
+
+    query: str
+    documents: list[str]
+    right: int
+
+
+def main() -> None:
+    """Train, accelerate, measure, and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, help="pretrained encoder")
+    parser.add_argument("--data", type=Path, required=True, help="folder with QNLI and RACE")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--qnli", type=int, default=8_000, help="pairs of QNLI to train on")
+    parser.add_argument("--race", type=int, default=8_000, help="questions of RACE to train on, three pairs each")
+    parser.add_argument("--max-length", type=int, default=512)
+    parser.add_argument("--epochs", type=float, default=1.0)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--retraining-epochs", type=float, default=2.0)
+    parser.add_argument("--max-disagreement", default="5%")
+    parser.add_argument("--queries", type=int, default=300, help="that MRR is taken of")
+    parser.add_argument("--timed", type=int, default=60, help="queries that every arm is timed with")
+    parser.add_argument("--candidates", type=int, default=32)
+    parser.add_argument("--least", type=int, default=256, help="word pieces of a candidate")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    asked.output.mkdir(parents=True, exist_ok=True)
+    full, fast = asked.output / "full", asked.output / "fast"
+    pairs = list(training_pairs(asked))
+    random.Random(asked.seed).shuffle(pairs)
+    if not full.exists():
+        train(asked, pairs, full)
+    texts = asked.output / "pairs.jsonl"
+    lines = (json.dumps({"query": query, "passage": passage}) for (query, passage), _ in pairs)
+    write_file(texts, "\n".join(lines).encode())
+    report = powerbert.accelerate(
+        *(full, fast),
+        texts=texts,
+        text="query",
+        text_pair="passage",
+        max_disagreement=asked.max_disagreement,
+        max_length=asked.max_length,
+        options=AccelerateOptions(seed=asked.seed, retraining_epochs=asked.retraining_epochs),
+        progress=True,
+    )
+    figures = compared(asked, full, fast, [pair for pair, _ in pairs[:256]])
+    figures |= {"options": {name: str(value) for name, value in vars(asked).items()}, "machine": machine()}
+    figures |= {"pairs": len(pairs), "verdict": report["verdict"]["text"]}
+    write_file(asked.output / "reranker.json", json.dumps(figures, indent=1).encode())
+    print(json.dumps(figures, indent=1))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """All rows of a file of JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def training_pairs(asked: argparse.Namespace) -> Iterator[tuple[Pair, float]]:
+    """Pairs and whether the second text answers the first."""
+    draw = random.Random(asked.seed)
+    qnli, race = (rows_of(asked.data / name / "train.jsonl.gz") for name in ("QNLI", "RACE"))
+    for row in draw.sample(qnli, min(asked.qnli, len(qnli))):
+        yield (row["text_a"], row["text_b"]), float(row["label"] == 0)
+    for row in draw.sample(race, min(asked.race, len(race))):
+        right = with_option(row, row["answer"])
+        wrong = draw.choice([i for i in range(len(row["options"])) if i != row["answer"]])
+        yield (right, row["article"]), 1.0
+        yield (with_option(row, wrong), row["article"]), 0.0
+        yield (right, draw.choice(race)["article"]), 0.0
+
+
+def with_option(row: dict[str, Any], option: int) -> str:
+    """A question of RACE with one of its options."""
+    return f"{row['question']} {row['options'][option]}"
+
+
+def train(asked: argparse.Namespace, pairs: list[tuple[Pair, float]], folder: Path) -> None:
+    """Train with sentence-transformers, as its documentation does."""
+    from datasets import Dataset
+    from sentence_transformers.cross_encoder import (
+        CrossEncoder,
+        CrossEncoderTrainer,
+        CrossEncoderTrainingArguments,
+        losses,
+    )
+
+    model = CrossEncoder(str(asked.model), num_labels=1, max_length=asked.max_length, device="cpu")
+    columns = {"query": [pair[0] for pair, _ in pairs], "passage": [pair[1] for pair, _ in pairs]}
+    arguments = CrossEncoderTrainingArguments(
+        output_dir=str(asked.output / "training"),
+        num_train_epochs=asked.epochs,
+        per_device_train_batch_size=asked.batch_size,
+        learning_rate=3e-5,
+        warmup_steps=0.1,
+        seed=asked.seed,
+        save_strategy="no",
+        report_to="none",
+    )
+    rows = Dataset.from_dict(columns | {"label": [label for _, label in pairs]})
+    CrossEncoderTrainer(
+        model=model, args=arguments, train_dataset=rows, loss=losses.BinaryCrossEntropyLoss(model)
+    ).train()
+    model.save_pretrained(str(folder))
+
+
+def questions(asked: argparse.Namespace, tokenizer: Any) -> list[Question]:
+    """Questions of RACE's dev set with their own article among those that share most of their words."""
+    rows = rows_of(asked.data / "RACE" / "dev.jsonl.gz")
+    random.Random(asked.seed).shuffle(rows)
+    articles = list(dict.fromkeys(row["article"] for row in rows))
+    articles = [each for each in articles if len(tokenizer(each)["input_ids"]) >= asked.least]
+    words = [{*article.lower().split()} for article in articles]
+    known = Counter(word for own in words for word in own)
+    place, found = {article: i for i, article in enumerate(articles)}, []
+    for row in rows:
+        if row["article"] in place and len(found) < asked.queries:
+            query, own = with_option(row, row["answer"]), place[row["article"]]
+            asks = {*query.lower().split()}
+            shared = [sum(log(len(articles) / known[word]) for word in asks & each) for each in words]
+            others = sorted((i for i in range(len(articles)) if i != own), key=lambda i: -shared[i])
+            chosen = sorted([own, *others[: asked.candidates - 1]])
+            found.append(Question(query, [articles[i] for i in chosen], chosen.index(own)))
+    return found
+
+
+def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pair]) -> dict[str, Any]:
+    """MRR of both models, and the time of one query in every arm, in turn in one run."""
+    asks = questions(asked, load(full)[1])
+    arms, missing = {"fast": powerbert.reranker(fast).rank}, {}
+    for name, opening in backends(asked, full, scaling).items():
+        try:
+            arms[name] = opening()
+        except Exception as error:  # whatever an optional backend raises is its figure
+            missing[name] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    found = [reciprocal_ranks(arms[name], asks) for name in ("fast", "sentence-transformers torch fp32")]
+    turns = {name: cycle(asks) for name in arms}
+    timings = interleave({name: partial(one, arm, turns[name]) for name, arm in arms.items()}, asked.timed)
+    rows = [
+        {"arm": name, "p50_ms": 1e3 * statistics.median(each.wall), "p95_ms": 1e3 * p95(each.wall)}
+        | {"times_as_fast": ratio(each, timings["fast"])}
+        for name, each in timings.items()
+    ]
+    return {"mrr": dict(zip(("fast", "full"), map(statistics.mean, found), strict=True)), "queries": len(asks)} | {
+        "arms": sorted(rows, key=lambda row: row["p50_ms"]),
+        "not_installed": missing,
+    }
+
+
+def backends(asked: argparse.Namespace, full: Path, scaling: list[Pair]) -> dict[str, Callable[[], Ranks]]:
+    """How the unpruned model opens: as sentence-transformers runs it, and in the engines of this project."""
+    theirs = [("torch", "fp32"), ("onnx", "fp32"), ("onnx", "int8"), ("openvino", "fp32"), ("openvino", "int8")]
+    ours = [(engine, each) for engine in PRECISIONS for each in ("fp32", "int8") if find_spec("onnx")]
+    return {
+        f"sentence-transformers {engine} {each}": partial(theirs_in, asked, full, engine, each)
+        for engine, each in theirs
+    } | {
+        f"full in powerbert {engine} {each}": partial(ours_in, asked, full, engine, each, scaling)
+        for engine, each in ours
+    }
+
+
+def theirs_in(asked: argparse.Namespace, full: Path, engine: str, precision: str) -> Ranks:
+    """A backend of sentence-transformers, quantised by its own functions."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.backend import (
+        export_dynamic_quantized_onnx_model,
+        export_static_quantized_openvino_model,
+    )
+
+    model = CrossEncoder(str(full), backend=engine, device="cpu", max_length=asked.max_length)
+    if precision == "fp32":
+        return model.rank
+    home = str(asked.output / f"sentence-transformers-{engine}-{precision}")
+    model.save_pretrained(home)
+    if engine == "onnx":
+        export_dynamic_quantized_onnx_model(model, "avx512_vnni", home)
+        name = "onnx/model_qint8_avx512_vnni.onnx"
+    else:
+        export_static_quantized_openvino_model(model, None, home)
+        name = "openvino/openvino_model_qint8_quantized.xml"
+    options = {"file_name": name}
+    return CrossEncoder(home, backend=engine, device="cpu", max_length=asked.max_length, model_kwargs=options).rank
+
+
+def ours_in(asked: argparse.Namespace, full: Path, engine: str, precision: str, scaling: list[Pair]) -> Ranks:
+    """An export of the full model."""
+    folder = asked.output / f"full-{engine}-{precision}"
+    if not folder.exists():
+        export(*load(full), folder, engine, precision, calibration=scaling)
+    return powerbert.reranker(folder).rank
+
+
+def one(arm: Ranks, turn: Iterator[Question]) -> None:
+    """Rank the candidates of the next query."""
+    ask = next(turn)
+    arm(ask.query, ask.documents)
+
+
+def reciprocal_ranks(arm: Ranks, asks: list[Question]) -> list[float]:
+    """One over the rank of the right candidate, of each query."""
+    order = ([row["corpus_id"] for row in arm(ask.query, ask.documents)] for ask in asks)
+    return [1 / (1 + ranked.index(ask.right)) for ask, ranked in zip(asks, order, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
