@@ -112,8 +112,8 @@ def _flag(name: str, kind: Any, info: Any) -> str:
         return f"`{name.upper()}`"
     flag = "--" + name.replace("_", "-")
     plain = next((part for part in get_args(kind) if part is not NoneType), kind)
-    if plain is bool:  # a name of its own says that there is no --no-...
-        return f"`{flag}`" if info.param_decls else f"`{flag}`, `--no-{flag[2:]}`"
+    if plain is bool:  # a flag that names itself has no --no-...; typer keeps the name where a default would be
+        return f"`{flag}`" if info.param_decls or str(info.default).startswith("--") else f"`{flag}`, `--no-{flag[2:]}`"
     return f"`{flag} {info.metavar or METAVARS[plain]}`"
 
 
