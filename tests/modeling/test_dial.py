@@ -81,10 +81,20 @@ def test_a_dial_of_another_shape_is_refused_in_one_line(entries):
 
 def test_a_budget_is_found_by_its_name_and_others_are_told_the_known_ones():
     assert at_budget(DIAL, "3x") == DIAL["3x"]
-    assert "2x, 3x" in refusal(at_budget, DIAL, "4x")
+    assert "2x, 3x" in refusal(at_budget, DIAL, "40x")
     assert "2x, 3x" in refusal(at_budget, DIAL, 2)
     assert "no dial" in refusal(at_budget, {}, "2x")
     assert dial_to_json({}) == []
+
+
+def test_a_number_of_times_without_a_name_is_the_mildest_configuration_that_saves_as_much():
+    rungs = [RetentionConfiguration.relative((1.0, share, share, 0.0)) for share in (0.9, 0.4, 0.2)]
+    dial = {"1.43x": rungs[0], "2.22x": rungs[1], "2.86x": rungs[2]}
+    assert at_budget(dial, "1x") == at_budget(dial, "1.4x") == rungs[0]
+    assert at_budget(dial, "2x") == rungs[1]
+    assert at_budget(dial, "2.5x") == rungs[2]
+    for asked in ("3x", "x", "-1x", "2 x", "nanx"):
+        assert "1.43x, 2.22x, 2.86x" in refusal(at_budget, dial, asked)
 
 
 @st.composite

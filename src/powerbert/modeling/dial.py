@@ -5,6 +5,7 @@ every budget reads inputs of the same length, and one exported graph can take an
 many encoders: an encoder that is left out would still be read.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -62,13 +63,19 @@ def dial_in(folder: Path, manifest: Manifest, own: RetentionConfiguration | None
 
 
 def at_budget(dial: Dial, budget: object) -> RetentionConfiguration:
-    """The configuration of a budget."""
+    """The configuration of a budget: by its name, or for a number such as 2x the mildest that saves as much."""
     if not dial:
         what, remedy = "the model has no dial, so no budget can be chosen", "leave budget out"
         raise PowerBertError(what, got=budget, remedy=remedy)
-    if not isinstance(budget, str) or budget not in dial:
-        raise PowerBertError("unknown budget", got=budget, rule="one of " + ", ".join(dial))
-    return dial[budget]
+    if isinstance(budget, str) and budget in dial:
+        return dial[budget]
+    if isinstance(budget, str) and re.fullmatch(r"\d{1,3}(\.\d{1,3})?x", budget):
+        mildest_first = sorted(dial.values(), key=lambda each: -sum(each.fractions))
+        for each in mildest_first:
+            if sum(each.fractions) * float(budget[:-1]) <= len(each):
+                return each
+    rule = "one of " + ", ".join(dial) + ", or fewer times such as 2x"
+    raise PowerBertError("unknown budget", got=budget, rule=rule)
 
 
 def covering(configurations: Sequence[RetentionConfiguration]) -> RetentionConfiguration:
