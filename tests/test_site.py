@@ -16,6 +16,7 @@ import pytest
 
 import powerbert
 from powerbert.cli import flags
+from powerbert.cli.answering import ServeFlags
 from powerbert.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ def test_every_command_is_there_with_its_example_and_its_flags(site):
     served = page.partition("## serve\n")[2].partition("\n## ")[0]
     assert "$ powerbert serve fast --port 8080" in served
     assert "| `MODEL` |" in served
-    for field in fields(flags.ServeFlags):
+    for field in fields(ServeFlags):
         assert field.name == "model" or f"`{flags.flag_of(field)}" in served
     assert "`--model FOLDER` | Model folder to start from. **Required.**" in page
     assert "`--relative`, `--no-relative`" in page

@@ -45,7 +45,7 @@ def imported() -> set[str]:
 
 
 def test_every_package_that_is_imported_is_declared():
-    assert {NAMES.get(name, name) for name in imported()} <= required("train", "onnx", "openvino", "serve")
+    assert {NAMES.get(name, name) for name in imported()} <= required("train", "onnx", "openvino", "serve", "ray")
 
 
 def test_a_command_knows_the_packages_that_it_may_miss():

@@ -16,6 +16,7 @@ from powerbert import RetentionConfiguration
 from powerbert.bench import arms
 from powerbert.bench.arms import Arm, Workbench, flops, same_mean
 from powerbert.engines.torch_engine import TorchEngine
+from powerbert.modeling.storage import load
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
@@ -98,7 +99,7 @@ def test_an_estimate_counts_rounds_graphs_and_encoders(workbench, monkeypatch):
 
 def test_the_folder_is_read_once_however_many_engines_there_are(tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(arms, "load", lambda folder: read.append(folder) or powerbert.load(folder))
+    monkeypatch.setattr(arms, "load", lambda folder, **more: read.append(folder) or load(folder, **more))
     powerbert.save(powerbert.apply(tiny("bert"), RETENTION), tokenizer_for(), tmp_path / "model")
     bench = Workbench(tmp_path / "model", tmp_path / "work", TEXTS, 16)
     for model, engine in product(("full", "eliminated"), ("torch", "stock")):

@@ -18,7 +18,7 @@ from powerbert.scoring.write import JsonLines
 from powerbert.tasks.files import RawRow
 from powerbert.tasks.registry import own_task
 
-ENGINE = SimpleNamespace(labels={0: "no", 1: "yes"}, problem_type=None)
+ENGINE = SimpleNamespace(labels={0: "no", 1: "yes"}, problem_type=None, function=lambda: "softmax")
 TASK = own_task("text", labels=("no", "yes"))
 
 
