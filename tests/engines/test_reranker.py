@@ -11,9 +11,10 @@ from rerankers import cross_encoder, oracle, some_pairs
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.engines.open import open_engine
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.export.graph import trace_graph
 from powerbert.export.write import export
+from powerbert.modeling.limits import limits_of
 from powerbert.retention import RetentionConfiguration
 
 PAIRS = some_pairs()
@@ -25,6 +26,18 @@ HALF = RetentionConfiguration.relative((0.6, 0.3))
 def scoring(request, tmp_path_factory):
     """A folder of one label, and its activation."""
     return cross_encoder(tmp_path_factory.mktemp("scoring"), request.param), request.param
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """The graph of both folders, whose weights are the same, traced once: that takes most of the time."""
+    made = []
+
+    def once(model, tokenizer):
+        made.extend([] if made else [trace_graph(model, limits_of(model, tokenizer))])
+        return made[0]
+
+    return once
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +95,11 @@ def test_a_saved_folder_opens_in_sentence_transformers_with_the_same_scores(scor
     np.testing.assert_allclose(oracle(tmp_path / "half").predict(PAIRS), expected, atol=1e-6)  # the full model
 
 
-def test_an_export_has_the_activation_and_the_scores_of_torch(scoring, tmp_path):
+def test_an_export_has_the_activation_and_the_scores_of_torch(scoring, traced, tmp_path):
     folder, activation = scoring
     to = {"sigmoid": "onnx", "none": "openvino"}[activation]
     model, tokenizer = powerbert.load(folder)
-    export(powerbert.apply(model, HALF), tokenizer, tmp_path / to, to)
+    export(powerbert.apply(model, HALF), tokenizer, tmp_path / to, to, program=traced(model, tokenizer))
     opened = powerbert.reranker(tmp_path / to)
     assert (opened.engine.name, opened.activation) == (to, activation)
     powerbert.save(model, tokenizer, tmp_path / "saved")
@@ -118,8 +131,16 @@ def test_modernbert_with_mean_pooling_reads_every_word(tmp_path):
             rows = model.model(**tokenizer(*pair, return_tensors="pt")).last_hidden_state  # (1, length, hidden)
             expected.append(model.classifier(model.head(rows.mean(dim=1))).item())
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    export(model, tokenizer, tmp_path / "onnx", "onnx")
-    np.testing.assert_allclose(powerbert.reranker(tmp_path / "onnx").predict(PAIRS), expected, atol=1e-4)
+
+
+@pytest.mark.slow  # tracing ModernBERT takes long
+def test_modernbert_with_mean_pooling_is_exported(tmp_path):
+    folder = cross_encoder(tmp_path, "none", family="modernbert", classifier_pooling="mean")
+    model, tokenizer = powerbert.load(folder)
+    export(powerbert.apply(model, HALF), tokenizer, tmp_path / "onnx", "onnx")
+    powerbert.save(model, tokenizer, tmp_path / "half")
+    found, expected = (powerbert.reranker(tmp_path / name).predict(PAIRS) for name in ("onnx", "half"))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_refusals_are_one_line(scoring, classifying, tmp_path):
@@ -136,7 +157,3 @@ def test_refusals_are_one_line(scoring, classifying, tmp_path):
     assert "pair 0 is not a pair" in refusal(PowerBertError, lambda: ours.predict([("good", "bad", "dull")]))
     assert "batch_size" in refusal(PowerBertError, lambda: ours.predict(PAIRS, batch_size=0))
     assert "top_k" in refusal(PowerBertError, lambda: ours.rank(QUERY, DOCUMENTS, top_k=0))
-
-
-def test_an_engine_of_another_precision_is_asked_for_by_name(scoring):
-    assert powerbert.reranker(scoring[0], "torch", "fp32").engine.name == open_engine(scoring[0]).name == "torch"

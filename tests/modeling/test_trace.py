@@ -33,6 +33,16 @@ def test_the_label_of_a_multi_label_model_is_its_pipelines():
     assert trace.score == pytest.approx(float(logits.sigmoid().max()))
 
 
+@pytest.mark.parametrize(("activation", "function"), [("Sigmoid", torch.sigmoid), ("Identity", torch.clone)])
+def test_a_score_has_no_label_and_is_what_the_model_says_of_it(activation, function):
+    model = powerbert.apply(tiny("bert", num_labels=1), RELATIVE)
+    model.config.sentence_transformers = {"activation_fn": f"torch.nn.{activation}"}
+    trace = powerbert.trace(model, tokenizer_for(), "good film")
+    with torch.no_grad():
+        logits = model(**tokenizer_for()("good film", return_tensors="pt")).logits
+    assert (trace.label, trace.score) == (None, pytest.approx(float(function(logits))))
+
+
 def test_a_model_in_training_is_traced_without_dropout():
     model = powerbert.apply(tiny("bert"), RELATIVE).train()
     scores = {powerbert.trace(model, tokenizer_for(), "good film").score for _ in range(3)}

@@ -138,6 +138,20 @@ def test_a_reranker_sorts_and_its_one_label_is_a_probability_unless_raw(reranker
         assert set(httpx.get(f"{address}/info").json()["model_type"]) == {"reranker"}
 
 
+def test_a_cross_encoder_ranks_by_what_its_folder_says_of_a_score(reranker_folder, tmp_path):
+    """Identity: the scores are the raw ones. Oracle: `powerbert.reranker`."""
+    model, tokenizer = powerbert.load(reranker_folder)
+    model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    powerbert.save(model, tokenizer, tmp_path / "ranks")
+    ours, asked = powerbert.reranker(tmp_path / "ranks"), {"query": "good film", "texts": ["bad", "the film was good"]}
+    with running(Service(ours.engine, tmp_path / "ranks")) as address:
+        found = post(address, "/rerank", **asked).json()
+        assert found == post(address, "/rerank", **asked, raw_scores=True).json()
+    known = ours.rank(asked["query"], asked["texts"])
+    assert [each["index"] for each in found] == [each["corpus_id"] for each in known]
+    assert [each["score"] for each in found] == pytest.approx([each["score"] for each in known], abs=CLOSE)
+
+
 def test_a_classifier_is_no_reranker(served):
     answer = post(served, "/rerank", query="a", texts=["b"])
     assert (answer.status_code, answer.json()["error_type"]) == (424, "backend")
