@@ -66,7 +66,8 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=256, help="word pieces of a candidate")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("powerbert").setLevel(logging.INFO)  # not the root: exporters tell every node
     asked.output.mkdir(parents=True, exist_ok=True)
     full, fast = asked.output / "full", asked.output / "fast"
     pairs = list(training_pairs(asked))
