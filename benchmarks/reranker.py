@@ -171,12 +171,13 @@ def questions(asked: argparse.Namespace, tokenizer: Any) -> list[Question]:
 def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pair]) -> dict[str, Any]:
     """MRR of both models, and the time of one query in every arm, in turn in one run."""
     asks = questions(asked, load(full)[1])
-    arms, missing = {"fast": powerbert.reranker(fast).rank}, {}
+    arms: dict[str, Ranks] = {"fast": powerbert.reranker(fast).rank}
+    left_out = {}
     for name, opening in backends(asked, full, scaling).items():
         try:
             arms[name] = opening()
         except Exception as error:  # whatever an optional backend raises is its figure
-            missing[name] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            left_out[name] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     found = [reciprocal_ranks(arms[name], asks) for name in ("fast", "sentence-transformers torch fp32")]
     turns = {name: cycle(asks) for name in arms}
     timings = interleave({name: partial(one, arm, turns[name]) for name, arm in arms.items()}, asked.timed)
@@ -187,7 +188,7 @@ def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pa
     ]
     return {"mrr": dict(zip(("fast", "full"), map(statistics.mean, found), strict=True)), "queries": len(asks)} | {
         "arms": sorted(rows, key=lambda row: row["p50_ms"]),
-        "not_installed": missing,
+        "left_out": left_out,
     }
 
 
