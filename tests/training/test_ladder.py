@@ -14,7 +14,7 @@ from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
 from powerbert.training import Options, RetrainOptions, finetune, retrain
 from powerbert.training.ladder import Ladder
-from powerbert.training.shapes import first_encoders, shallow, shaped, work
+from powerbert.training.shapes import first_encoders, work
 
 SHARES = (1, 0.8, 0.6, 0.4), (1, 0.5, 0.3, 0.2), (1, 0.4, 0.2, 0)
 RUNGS = [RetentionConfiguration.relative(shares) for shares in SHARES]
@@ -54,6 +54,5 @@ def test_the_folder_of_a_ladder_serves_each_of_its_budgets(tmp_path):
         assert answer["score"] == pytest.approx(float(expected), abs=1e-5)
 
 
-def test_left_out_encoders_are_those_that_would_retain_the_least():
-    assert shallow(shaped("linear", 12, 0.39)).depth == 9
+def test_the_first_encoders_read_all_and_the_others_are_left_out():
     assert first_encoders(4, 3).counts(10) == (10, 10, 10, 0)

@@ -56,11 +56,6 @@ def work(fractions: Sequence[float] | NDArray[Any]) -> float:
     return float(numpy.mean(fractions))
 
 
-def shallow(retention: RetentionConfiguration, least: float = LEAST) -> RetentionConfiguration:
-    """The same configuration without the encoders that retain no more than the least: they are left out."""
-    return RetentionConfiguration.relative([share if share > least else 0.0 for share in retention.fractions])
-
-
 def first_encoders(encoders: int, depth: int) -> RetentionConfiguration:
     """All word-vectors in the first encoders, and no other encoder: the arm to beat."""
     return RetentionConfiguration.relative([1.0] * depth + [0.0] * (encoders - depth))
