@@ -4,9 +4,9 @@
         --output RUNS --results docs/results/accelerate/tasks --tasks CoLA,RTE,MRPC,STS-B --seeds 0,1,2
 
 The model is fine-tuned first, by the step that the command would begin with, so that its folder stays. With `--longer`
-it is then trained on the labels for as many epochs more as the accelerated one was, so that neither is favoured; all are
-scored on the half of dev that judges. Everything resumes: run the same command again. The figures of each run that is
-complete are copied to RESULTS, from where `--table` prints them.
+it is then trained on the labels for as many epochs more as the accelerated one was, so that neither is favoured; all
+are scored on the half of dev that judges. Everything resumes: run the same command again. The figures of each run that
+is complete are copied to RESULTS, from where `--table` prints them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def longer(parts: Parts, seed: int, home: Path) -> dict[str, Any]:
     retention = RetentionConfiguration.full(encoders_of(load(fine)[0]))
     again = retrain(fine, parts.data, home / "longer", options, retention=retention, progress=True)
     network, tokenizer = load(again.folder)
-    rows = encode_split(parts.verdict, parts.data.task, tokenizer, encode_data(parts.data, network, tokenizer).max_length)
+    longest = encode_data(parts.data, network, tokenizer).max_length
+    rows = encode_split(parts.verdict, parts.data.task, tokenizer, longest)
     return evaluate(network, rows, parts.data.task, tokenizer).to_json()
 
 
@@ -123,7 +124,8 @@ def main() -> None:
             parts, home = parts_of(name, seed, asked.data), asked.output / f"{name}-{seed}"
             found = accelerate(parts, seed, asked.model, home)
             figures = {key: value for key, value in found.items() if key not in LEFT_OUT}
-            figures |= {"machine": machine()["processor"]} | ({"longer": longer(parts, seed, home)} if asked.longer else {})
+            figures |= {"machine": machine()["processor"]}
+            figures |= {"longer": longer(parts, seed, home)} if asked.longer else {}
             (asked.results / f"{name}-{seed}.json").write_text(json.dumps(figures, indent=1) + "\n")
     print(table(asked.results))
 
