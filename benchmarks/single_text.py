@@ -1,0 +1,85 @@
+"""Time one text of 128 word-vectors with each rung of the ladder, and with the first k encoders, in turn in one run.
+
+    python benchmarks/single_text.py --model ../shared/models/gte-small --json single-text.json
+
+Weights do not change speed: those of the given encoder are taken as they are, with a new head. Every configuration is
+a graph of its own, as an export of it would be. *Times* is the median over the rounds of the ratio to the full model in
+the same engine and precision, within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from transformers import AutoModelForSequenceClassification
+
+from powerbert.acceleration.choose import RUNGS, least_budget, rung
+from powerbert.engines.auto import random_batch, without_elimination
+from powerbert.engines.engine import Engine
+from powerbert.engines.open import open_engine
+from powerbert.export.write import export
+from powerbert.machine.describe import machine
+from powerbert.machine.measure import interleave, ratio
+from powerbert.modeling.apply import apply, encoders_of
+from powerbert.modeling.limits import limits_of
+from powerbert.modeling.storage import load
+from powerbert.retention import RetentionConfiguration
+from powerbert.training.shapes import first_encoders, work
+
+SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not depend on them
+
+
+def configurations(encoders: int) -> dict[str, RetentionConfiguration | None]:
+    """All rungs, and the first k encoders for k from a quarter to three quarters."""
+    found: dict[str, RetentionConfiguration | None] = {"full": None}
+    found |= {f"rung {each:.0%}": rung(encoders, each) for each in RUNGS if each > least_budget(encoders)}
+    depths = range(encoders // 4, 3 * encoders // 4 + 1)
+    return found | {f"first {depth} encoders": first_encoders(encoders, depth) for depth in depths}
+
+
+def opened(model: Any, tokenizer: Any, home: Path, engine: str, precision: str) -> dict[str, Engine]:
+    """Every configuration as a graph."""
+    found = {}
+    for name, retention in configurations(encoders_of(model)).items():
+        own = without_elimination(model)
+        own = own if retention is None else apply(own, retention)
+        export(own, tokenizer, home / name, engine, precision, calibration=SCALED_BY)
+        found[name] = open_engine(home / name, engine, precision)
+    return found
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--engine", default="onnx")
+    parser.add_argument("--precision", default="int8")
+    parser.add_argument("--rows", type=int, default=1)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    model = AutoModelForSequenceClassification.from_pretrained(given.model, num_labels=2).eval()
+    _, tokenizer = load(given.model)
+    with TemporaryDirectory(prefix="powerbert-") as home:
+        engines = opened(model, tokenizer, Path(home), given.engine, given.precision)
+        batch = random_batch(limits_of(model, tokenizer), given.rows, given.length)
+        timings = interleave({name: partial(each.run, batch) for name, each in engines.items()}, given.rounds)
+    rows = []
+    for name, retention in configurations(encoders_of(model)).items():
+        own = 1.0 if retention is None else work(retention.fractions)
+        figures = {"ms": 1e3 * timings[name].median, "times": ratio(timings["full"], timings[name]), "work": own}
+        rows.append({"configuration": name} | figures)
+        print(f"| {name} | {own:.0%} | {figures['ms']:.2f} | {figures['times']:.2f} |", flush=True)
+    if given.json:
+        asked = {name: getattr(given, name) for name in ("engine", "precision", "rows", "length", "rounds")}
+        given.json.write_text(json.dumps({"asked": asked, "machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
