@@ -2,9 +2,8 @@
 
     python benchmarks/single_text.py --model ../shared/models/gte-small --json single-text.json
 
-Weights do not change speed: those of the given encoder are taken as they are, with a new head. Every configuration is
-a graph of its own, as an export of it would be. *Times* is the median over the rounds of the ratio to the full model in
-the same engine and precision, within a round.
+Weights do not change speed: those of the given encoder are taken as they are, with a new head. *Times* is the median
+over the rounds of the ratio to the full model in the same engine and precision, within a round.
 """
 
 from __future__ import annotations
@@ -34,22 +33,26 @@ from powerbert.training.shapes import first_encoders, work
 SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not depend on them
 
 
-def configurations(encoders: int) -> dict[str, RetentionConfiguration | None]:
+def configurations(encoders: int) -> dict[str, RetentionConfiguration]:
     """All rungs, and the first k encoders for k from a quarter to three quarters."""
-    found: dict[str, RetentionConfiguration | None] = {"full": None}
+    found = {"full": RetentionConfiguration.full(encoders)}
     found |= {f"rung {each:.0%}": rung(encoders, each) for each in RUNGS if each > least_budget(encoders)}
     depths = range(encoders // 4, 3 * encoders // 4 + 1)
     return found | {f"first {depth} encoders": first_encoders(encoders, depth) for depth in depths}
 
 
 def opened(model: Any, tokenizer: Any, home: Path, engine: str, precision: str) -> dict[str, Engine]:
-    """Every configuration as a graph."""
-    found = {}
-    for name, retention in configurations(encoders_of(model)).items():
-        own = without_elimination(model)
-        own = own if retention is None else apply(own, retention)
-        export(own, tokenizer, home / name, engine, precision, calibration=SCALED_BY)
-        found[name] = open_engine(home / name, engine, precision)
+    """Every configuration in a graph: one for all rungs, as `accelerate` writes it, and one for each depth."""
+    found, all_of_them = {}, configurations(encoders_of(model))
+    dial = {name: each for name, each in all_of_them.items() if name.startswith("rung")}
+    for name, retention in all_of_them.items():
+        if name in dial and found.keys() & dial.keys():
+            continue
+        own = apply(without_elimination(model), retention)
+        more = {"dial": dial} if name in dial else {}
+        export(own, tokenizer, home / name, engine, precision, calibration=SCALED_BY, **more)
+        graph = open_engine(home / name, engine, precision)
+        found |= {each: graph.at(each) for each in dial} if name in dial else {name: graph}
     return found
 
 
@@ -72,10 +75,9 @@ def main() -> None:
         timings = interleave({name: partial(each.run, batch) for name, each in engines.items()}, given.rounds)
     rows = []
     for name, retention in configurations(encoders_of(model)).items():
-        own = 1.0 if retention is None else work(retention.fractions)
-        figures = {"ms": 1e3 * timings[name].median, "times": ratio(timings["full"], timings[name]), "work": own}
-        rows.append({"configuration": name} | figures)
-        print(f"| {name} | {own:.0%} | {figures['ms']:.2f} | {figures['times']:.2f} |", flush=True)
+        own, times = work(retention.fractions), ratio(timings["full"], timings[name])
+        rows.append({"configuration": name, "ms": 1e3 * timings[name].median, "times": times, "work": own})
+        print("| {configuration} | {work:.0%} | {ms:.2f} | {times:.2f} |".format(**rows[-1]), flush=True)
     if given.json:
         asked = {name: getattr(given, name) for name in ("engine", "precision", "rows", "length", "rounds")}
         given.json.write_text(json.dumps({"asked": asked, "machine": machine(), "rows": rows}, indent=1) + "\n")
