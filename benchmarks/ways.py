@@ -66,13 +66,14 @@ class Study:
     budget: float
     cost: float
     seed: int
+    learning_rate: float | None = None
 
     def __post_init__(self) -> None:
-        self.common = {"seed": self.seed}
+        self.common: dict[str, Any] = {"seed": self.seed, "learning_rate": self.learning_rate}
 
     def start(self, model: Path) -> None:
         """Fine-tune the model that all ways start from, and ask it about the rows that judge."""
-        self.fine = finetune(model, self.data, self.root / "fine-tuned", Options(**self.common), progress=True).folder
+        self.fine = finetune(model, self.data, self.root / "fine-tuned", Options(seed=self.seed), progress=True).folder
         network, tokenizer = load(self.fine)
         self.encoders = encoders_of(network)
         self.encoded = encode_data(self.data, network, tokenizer)
@@ -233,6 +234,7 @@ def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
     parser.add_argument("--cost", type=float, default=2.0, help="epochs of fine-tuning that a way may cost")
     parser.add_argument("--ways", default=",".join(ways))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--learning-rate", type=float, help="of the ways; by default that of the task")
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("powerbert.training").setLevel(logging.INFO)
     return parser.parse_args()
@@ -260,7 +262,7 @@ def prepared(given: argparse.Namespace) -> Study:
     trained, chosen = given.rows, given.rows + CHOOSING
     data = Data.of(task, {"train": rows(0, trained), "dev": rows(trained, chosen)})
     end = min(len(shuffled), chosen + given.judged)
-    return Study(data, rows(chosen, end), given.output, given.budget, given.cost, given.seed)
+    return Study(data, rows(chosen, end), given.output, given.budget, given.cost, given.seed, given.learning_rate)
 
 
 if __name__ == "__main__":

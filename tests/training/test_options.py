@@ -84,7 +84,8 @@ def test_more_short_inputs_are_trained_on_at_once_and_the_effective_batch_stays(
 def test_what_the_user_gave_stays_and_the_task_decides_the_rest():
     mrpc = find_task("MRPC")
     assert Options().for_task(mrpc).learning_rate == mrpc.hyper_parameters.lr
-    assert Options(learning_rate=1e-4).for_task(mrpc).learning_rate == 1e-4
+    assert Options(learning_rate=1e-4).for_task(mrpc, width=384).learning_rate == 1e-4
+    assert Options().for_task(mrpc, width=384).learning_rate == 2 * mrpc.hyper_parameters.lr  # half as wide
     own = SearchOptions(bins=7).for_task(mrpc)
     assert (own.regulariser, own.retention_learning_rate, own.bins) == (0.03, None, 7)
     assert SearchOptions(regulariser=0.0).for_task(mrpc).regulariser == 0.0  # given, not left open

@@ -60,7 +60,15 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(folder, tmp_path, mon
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for ratio in ratios:
         monkeypatch.setattr(verdicts, "probe", lambda *pair, ratio=ratio: Verdict(*pair, WORKS, 100.0, ratio))
-        with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options(precision="bf16")) as run:
+        with begin(
+            "finetune",
+            folder / "encoder",
+            small_data(),
+            tmp_path / "one",
+            Options(precision="bf16"),
+            32,
+            progress=False,
+        ) as run:
             assert run.options.precision == expected
         assert read_run(tmp_path / "one.partial")["precision"] == expected
 
@@ -72,7 +80,9 @@ def test_a_run_takes_the_free_cores_and_goes_on_with_as_many(folder, tmp_path, m
     monkeypatch.setattr(describe, "own_cores", lambda: 2)
     for cores in busy:
         monkeypatch.setattr(describe, "busy_cores", lambda cores=cores: cores)
-        with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options()) as run:
+        with begin(
+            "finetune", folder / "encoder", small_data(), tmp_path / "one", Options(), 32, progress=False
+        ) as run:
             assert run.options.threads == torch.get_num_threads() == expected
         assert torch.get_num_threads() == 1
         assert read_run(tmp_path / "one.partial")["threads"] == expected
@@ -83,7 +93,9 @@ def test_what_was_asked_for_and_the_environment_decide_over_free_cores(
     folder, tmp_path, monkeypatch, asked, environment, expected
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", environment)
-    with begin("finetune", folder / "encoder", small_data(), tmp_path / "one", Options(threads=asked)) as run:
+    with begin(
+        "finetune", folder / "encoder", small_data(), tmp_path / "one", Options(threads=asked), 32, progress=False
+    ) as run:
         assert run.options.threads == expected
 
 

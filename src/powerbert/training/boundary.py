@@ -89,7 +89,7 @@ def search_boundary(
     """
     network, tokenizer = fine_tuned(model, data.task)
     options = replace(options or SearchOptions(), budget=budget)
-    with begin("search-boundary", model, data, output, options, progress=progress) as run:
+    with begin("search-boundary", model, data, output, options, network.config.hidden_size, progress=progress) as run:
         if run.finished:
             return run.result()
         run.encode(network, tokenizer)

@@ -19,6 +19,7 @@ TRAVEL = 3.0
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
 DECOUPLED_LAMBDA = 0.03
 ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
+WIDTH = 768  # hidden dimensions of the BERT that the published learning rates are for
 WORDS_AT_ONCE = 1024  # word-vectors that are trained on at once, where inputs are short: fewer leave a core waiting
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
@@ -28,7 +29,9 @@ class Options:
     """Options common to all steps; the text beside a type is its help."""
 
     epochs: Annotated[float, "Passes over the training data."] = 3.0
-    learning_rate: Annotated[float, "Peak learning rate; by default the authors' for the task."] = BY_TASK
+    learning_rate: Annotated[
+        float, "Peak learning rate; by default the authors' for the task, times 768 over the hidden size."
+    ] = BY_TASK
     batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
     accumulation: Annotated[int, "Batches per step; by default up to the task's published batch in all."] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
@@ -46,17 +49,19 @@ class Options:
             if value is not None and not holds(value):
                 raise PowerBertError(f"--{field.name.replace('_', '-')} is out of range", got=value, rule=rule)
 
-    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
 
         The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, or more of them
-        where they are short. length: about how many word-vectors of an input are trained on.
+        where they are short. length: about how many word-vectors of an input are trained on. width: hidden dimensions;
+        a narrower model needs a larger learning rate (docs/results/learning-rate.md).
         """
         published = task.hyper_parameters
         room = max(ROOM, 2 ** int(log2(max(1.0, WORDS_AT_ONCE / length))))
         batch = self.batch_size or min(published.batch_size, room)
         batches = max(1, round(published.batch_size / (batch * processes)))
-        return self._filled(learning_rate=published.lr, batch_size=batch, accumulation=batches)
+        rate = published.lr * WIDTH / width
+        return self._filled(learning_rate=rate, batch_size=batch, accumulation=batches)
 
     def _filled(self, **defaults: Any) -> Self:
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
@@ -83,9 +88,9 @@ class SearchOptions(Options):
             raise PowerBertError("--budget needs --optimiser decoupled", got=self.optimiser, rule=rule)
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
         # The published lambda and rate of r are those of the release's optimiser.
-        found, published = super().for_task(task, processes, length), task.hyper_parameters
+        found, published = super().for_task(task, processes, length, width), task.hyper_parameters
         if self.optimiser == "decoupled":
             return found._filled(regulariser=DECOUPLED_LAMBDA)
         return found._filled(regulariser=published.lambda_, retention_learning_rate=published.lr_soft_extract)
@@ -105,8 +110,8 @@ class RetrainOptions(Options):
     hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf) -> Self:
-        return super().for_task(task, processes, length / 2)  # about half of the word-vectors are retained
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
+        return super().for_task(task, processes, length / 2, width)  # about half of the word-vectors are retained
 
     @property
     def needs_teacher(self) -> bool:

@@ -142,11 +142,11 @@ class StepRun(Generic[Chosen]):
 
 @contextmanager
 def begin(
-    step: str, model: Folder, data: Data, output: Folder, options: Chosen, *, progress: bool = False, **more: Any
+    step: str, model: Folder, data: Data, output: Folder, options: Chosen, width: int, *, progress: bool, **more: Any
 ) -> Iterator[StepRun[Chosen]]:
     """Hold the output for this run, new or resumed; refusals come before anything is written.
 
-    `more` are settings beside model, data and options that decide the result.
+    width: hidden dimensions of the model. `more` are settings beside model, data and options that decide the result.
     """
     found: Any = integrations
     known = ("none", "all", *found.get_available_reporting_integrations())
@@ -155,7 +155,7 @@ def begin(
     state, output = processes(), Path(output).resolve()
     if not output.name:
         raise PowerBertError("--output is not a folder for a result", got=str(output), remedy="give another folder")
-    options = options.for_task(data.task, state.num_processes, data.length)
+    options = options.for_task(data.task, state.num_processes, data.length, width)
     work = output.with_name(output.name + ".partial")
     settings = {
         "step": step,

@@ -79,7 +79,7 @@ def anytime(
     candidates = _candidates(encoders, budgets, [Path(folder) for folder in learned])
     sandwich = Sandwich(shaped("linear", encoders, options.smallest), data.task, options.temperature, options.seed)
     more = {"candidates": {name: retention.to_json() for name, retention in candidates.items()}}
-    with begin("anytime", model, data, output, options, progress=progress, **more) as run:
+    with begin("anytime", model, data, output, options, network.config.hidden_size, progress=progress, **more) as run:
         if run.finished:
             result = run.result()
         else:

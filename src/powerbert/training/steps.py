@@ -35,7 +35,7 @@ def finetune(
     """Step 1: fine-tune the pretrained encoder on the task; skipped where it already has the task's head."""
     options = options or Options()
     network, tokenizer, headed = model_for(model, data.task, options.seed)
-    with begin("finetune", model, data, output, options, progress=progress) as run:
+    with begin("finetune", model, data, output, options, network.config.hidden_size, progress=progress) as run:
         if run.finished:
             return run.result()
         run.encode(network, tokenizer)
@@ -56,7 +56,9 @@ def search(
     The learned r goes to `retention_parameters.json` and, as a picture, to `retention.png`.
     """
     network, tokenizer = fine_tuned(model, data.task)
-    with begin("search", model, data, output, options or SearchOptions(), progress=progress) as run:
+    with begin(
+        "search", model, data, output, options or SearchOptions(), network.config.hidden_size, progress=progress
+    ) as run:
         if run.finished:
             return run.result()
         encoded, options = run.encode(network, tokenizer), run.options
@@ -109,7 +111,7 @@ def retrain(
         teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
         more |= {"teacher": str(teacher), "teacher_digest": folder_digest(teacher)}
-    with begin("retrain", model, data, output, options, progress=progress, **more) as run:
+    with begin("retrain", model, data, output, options, network.config.hidden_size, progress=progress, **more) as run:
         if run.finished:
             return run.result()
         rows, objective = run.encode(network, tokenizer).splits["train"], None
