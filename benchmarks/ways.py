@@ -46,10 +46,8 @@ from powerbert.training import (
     retrain,
     search,
 )
-from powerbert.training.boundary import search_boundary
 from powerbert.training.data import answers, encode_data
 from powerbert.training.sandwich import Sandwich
-from powerbert.training.sensitivity import asking, descend, least_moved, sensitivity
 from powerbert.training.shapes import first_encoders, shaped, work
 from powerbert.training.teacher import answer_distance
 
@@ -129,38 +127,12 @@ def depth(study: Study) -> Path:
     return study.retrained("depth", first_encoders(study.encoders, k), study.cost)
 
 
-def measured(study: Study) -> Path:
-    """The sensitivity table, its dynamic programme and the descent; no training before the re-training."""
-    path = study.root / "measured.json"
-    network, tokenizer = load(study.fine)
-    if not path.is_file():
-        rows = study.encoded.splits["train"]
-        table = sensitivity(network, rows, study.encoded.task, tokenizer)
-        with asking(network, rows, study.encoded.task, tokenizer) as asked:
-            found = descend(table, least_moved(table, study.budget), asked, study.budget)
-            spent = (table.tokens + asked.tokens) / 3
-        whole = sum(rows["length"][:])
-        path.write_text(json.dumps({"retention": str(found), "cost": spent / whole, "moved": table.moved}))
-    saved = json.loads(path.read_text())
-    retention = RetentionConfiguration.parse(saved["retention"])
-    return study.retrained("sensitivity", retention, study.cost - saved["cost"])
-
-
 def soft_extract(study: Study) -> Path:
     """The paper's search with lambda found for the budget: one epoch."""
     options = SearchOptions(epochs=1, budget=study.budget, **study.common)
     found = search(study.fine, study.data, study.root / "soft-extract-search", options, progress=True)
     assert found.retention is not None
     return study.retrained("soft-extract", found.retention, study.cost - 1, found.folder)
-
-
-def boundary(study: Study) -> Path:
-    """One learned share per encoder: one epoch."""
-    options = SearchOptions(epochs=1, **study.common)
-    place = study.root / "boundary-search"
-    found = search_boundary(study.fine, study.data, place, options, budget=study.budget, progress=True)
-    assert found.retention is not None
-    return study.retrained("boundary", found.retention, study.cost - 1, found.folder)
 
 
 def ladder(study: Study) -> Path:
@@ -194,8 +166,6 @@ WAYS: dict[str, Callable[[Study], Path]] = {
     "linear": linear,
     "ladder": ladder,
     "depth": depth,
-    "sensitivity": measured,
-    "boundary": boundary,
     "soft-extract": soft_extract,
     "unlabelled": unlabelled,
     "left-out": left_out,

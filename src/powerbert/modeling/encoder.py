@@ -93,9 +93,6 @@ class Encoder(NamedTuple):
         """Bias and padding: broadcasts to (inputs, heads, queries, length); True where seen, or added."""
         positions = block.positions if asking is None else block.positions.gather(1, asking)
         bias = self.elimination.family.bias(self.module, heads, self.context, positions, block.positions)
-        if block.gates is not None:
-            gates = block.gates[:, None, None, :].to(heads.key.dtype)
-            bias = gates if bias is None else bias + gates
         if block.real is None:
             return bias
         seen = block.real[:, None, None, :]

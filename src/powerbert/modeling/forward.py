@@ -20,7 +20,7 @@ from powerbert.modeling import ops
 from powerbert.modeling.encoder import encode
 from powerbert.modeling.families.base import Inputs
 from powerbert.modeling.layout import CELLS, Packed, Padded
-from powerbert.modeling.retain import Elimination, Extract, PapersOrder, SoftBoundary, SoftExtract
+from powerbert.modeling.retain import Elimination, Extract, PapersOrder, SoftExtract
 
 ATTRIBUTE = "_powerbert_elimination"
 OWN_FORWARD = "_powerbert_own_forward"
@@ -91,7 +91,7 @@ def _own_forward(base: Any, *args: Any, **kwargs: Any) -> Any:
 def _is_full(elimination: Elimination, given: dict[str, Any]) -> bool:
     """Whether the model's own forward pass serves, bit for bit: nothing can be eliminated or scaled."""
     retention = elimination.retention
-    if not retention.is_full or elimination.packed or isinstance(elimination.retain, SoftExtract | SoftBoundary):
+    if not retention.is_full or elimination.packed or isinstance(elimination.retain, SoftExtract):
         return False
     words = [given[name] for name in ("input_ids", "inputs_embeds") if given.get(name) is not None]
     return retention.max_length is None or all(rows.shape[1] <= retention.max_length for rows in words)

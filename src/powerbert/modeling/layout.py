@@ -38,7 +38,6 @@ class Block(NamedTuple):
     eliminates: bool  # whether any input loses a word-vector
     cls: bool  # whether CLS alone is retained
     first: int = 0  # the block's first row among those of the batch
-    gates: Tensor | None = None  # (inputs, length), added to the logits of each row as a key; None if nothing is
 
 
 _Rows = Sequence[Tensor | None]
@@ -53,7 +52,6 @@ class Padded(NamedTuple):
     lengths: Tensor  # (batch,) real rows
     padded: bool  # whether any row is PAD
     stages: list[Stage]
-    gates: Tensor | None = None  # (batch, width), log of how far each row is seen as a key; None if wholly
 
     def blocks(self, j: int) -> list[Block]:
         """The batch as encoder j meets it."""
@@ -62,8 +60,7 @@ class Padded(NamedTuple):
             lengths = self.lengths
             real = torch.arange(self.positions.shape[1], device=lengths.device) < lengths[:, None]
         counts = stage.counts if stage.padded else None
-        block = Block(self.positions, lengths, real, counts, stage.width, stage.eliminates, stage.cls)
-        return [block if self.gates is None else block._replace(gates=self.gates)]
+        return [Block(self.positions, lengths, real, counts, stage.width, stage.eliminates, stage.cls)]
 
     def split(self, heads: Projections, blocks: list[Block], asking: _Rows) -> Iterable[Projections]:
         """Projections block by block."""
@@ -83,9 +80,8 @@ class Padded(NamedTuple):
         if index is None:
             return self
         hidden, positions = extract(self.hidden, index), self.positions.gather(1, index)
-        stage, gates = self.stages[j - 1], None if self.gates is None else self.gates.gather(1, index)
-        lengths, padded = stage.counts, stage.padded
-        return self._replace(hidden=hidden, positions=positions, lengths=lengths, padded=padded, gates=gates)
+        stage = self.stages[j - 1]
+        return self._replace(hidden=hidden, positions=positions, lengths=stage.counts, padded=stage.padded)
 
     def cls(self) -> Tensor:
         """CLS of each input: (batch, 1, hidden)."""

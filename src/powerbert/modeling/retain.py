@@ -6,7 +6,6 @@ Paper: Soft-extract Layer
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -18,9 +17,6 @@ from powerbert.retention import RetentionConfiguration
 
 Scale = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(encoder j from 1, rows (batch, length, hidden), ranks (batch, length), lengths (batch,)) -> rows."""
-
-Gates = Callable[[int, Tensor, Tensor], Tensor]
-"""(encoder j from 1, ranks (batch, length), lengths (batch,)) -> log of each gate (batch, length), at most 0."""
 
 
 class Extract:
@@ -73,27 +69,6 @@ class SoftExtract(PapersOrder):
 
 
 @dataclass(frozen=True)
-class SoftBoundary(PapersOrder):
-    """Hide every word-vector from the later encoders by degrees and eliminate none, while shares are learned.
-
-    The log of its gate is added to what the others' queries make of its key: LayerNorm undoes a scale of the
-    vector, but not this. A gate never opens again: of an encoder's gate and those before it the least holds, not
-    their product, so that retaining a share in ten encoders costs the word-vectors at its edge no more than once.
-    Where gates are 0 or 1 it is extract: who is hidden is no key, has no vote, and ranks last.
-    """
-
-    log_gates: Gates
-
-    @override
-    def late(self, j: int, words: Words, scores: Tensor | None) -> Words:
-        if scores is None:  # CLS alone, which is always seen
-            return words
-        assert isinstance(words, Padded)
-        gates = self.log_gates(j, sorted_positions(scores, words.lengths), words.lengths)
-        return words._replace(gates=gates if words.gates is None else torch.minimum(words.gates, gates))
-
-
-@dataclass(frozen=True)
 class Elimination:
     """What `apply` attaches to a model."""
 
@@ -107,10 +82,7 @@ class Elimination:
 
     def score(self, probabilities: Tensor | None, block: Block) -> Tensor:
         """Scores (inputs, length) by the strategy; probabilities: (inputs, heads, length, length)."""
-        votes = block.real
-        if block.gates is not None:  # a word-vector votes as far as it is seen
-            votes = block.gates.detach().exp() * (1 if votes is None else votes)
-        return STRATEGIES[self.strategy].score(probabilities, block.positions, votes, self.scoring)
+        return STRATEGIES[self.strategy].score(probabilities, block.positions, block.real, self.scoring)
 
     @property
     def static(self) -> bool:

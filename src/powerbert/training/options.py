@@ -19,7 +19,7 @@ TRAVEL = 3.0
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
 DECOUPLED_LAMBDA = 0.03
 ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
-WIDTH = 768  # hidden dimensions of the BERT that the published learning rates are for
+PUBLISHED_WIDTH = 768  # hidden dimensions of the BERT that the published learning rates are for
 WORDS_AT_ONCE = 1024  # word-vectors that are trained on at once, where inputs are short: fewer leave a core waiting
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
@@ -49,7 +49,7 @@ class Options:
             if value is not None and not holds(value):
                 raise PowerBertError(f"--{field.name.replace('_', '-')} is out of range", got=value, rule=rule)
 
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
 
         The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, or more of them
@@ -60,7 +60,7 @@ class Options:
         room = max(ROOM, 2 ** int(log2(max(1.0, WORDS_AT_ONCE / length))))
         batch = self.batch_size or min(published.batch_size, room)
         batches = max(1, round(published.batch_size / (batch * processes)))
-        rate = published.lr * WIDTH / width
+        rate = published.lr * PUBLISHED_WIDTH / width
         return self._filled(learning_rate=rate, batch_size=batch, accumulation=batches)
 
     def _filled(self, **defaults: Any) -> Self:
@@ -88,7 +88,7 @@ class SearchOptions(Options):
             raise PowerBertError("--budget needs --optimiser decoupled", got=self.optimiser, rule=rule)
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
         # The published lambda and rate of r are those of the release's optimiser.
         found, published = super().for_task(task, processes, length, width), task.hyper_parameters
         if self.optimiser == "decoupled":
@@ -110,7 +110,7 @@ class RetrainOptions(Options):
     hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
         return super().for_task(task, processes, length / 2, width)  # about half of the word-vectors are retained
 
     @property

@@ -31,8 +31,6 @@ retain."""
 class RetentionParameters:
     """r of one model: soft-extract layers with r = 1 at first, until `detach`."""
 
-    even = False  # whether a budget presses on all encoders alike, not times j as the paper's regulariser does
-
     def __init__(self, model: Any, bins: int, max_length: int | None = None) -> None:
         """Attach N parameters per encoder, or without N one per bin of relative rank."""
         encoders = encoders_of(model)
@@ -93,7 +91,7 @@ class RetentionParameters:
         """
         group = {"params": [self.parameter], "weight_decay": 0.0, "lr": rate, "l1": l1}
         way = rate * steps / 2  # the rate falls linearly
-        goal = {"budget": budget, "way": FALL * way, "travelled": 0.0, "max_length": self.max_length, "even": self.even}
+        goal = {"budget": budget, "way": FALL * way, "travelled": 0.0, "max_length": self.max_length}
         return group if budget is None else group | goal
 
     def detach(self) -> None:
@@ -130,7 +128,7 @@ class RetentionAdamW(torch.optim.AdamW):
                 if group.get("budget") is not None:
                     group["travelled"] += group["lr"]  # saved with the group, so that a run can resume
                     fallen = min(1.0, group["travelled"] / group["way"])
-                    press(parameter, 1 - (1 - group["budget"]) * fallen, group["max_length"], even=group["even"])
+                    press(parameter, 1 - (1 - group["budget"]) * fallen, group["max_length"])
                 elif group["l1"] is None:
                     project(parameter)
                 else:
@@ -147,20 +145,19 @@ def work_of(parameter: Tensor, max_length: int | None) -> float:
 
 
 @torch.no_grad()
-def press(parameter: Tensor, most: float, max_length: int | None, *, even: bool = False) -> None:
-    """Subtract nu * j, or nu if even, with the least nu at which the work is no more than `most`, in place.
+def press(parameter: Tensor, most: float, max_length: int | None) -> None:
+    """Subtract nu * j, with the least nu of at least 0 at which the work is no more than `most`, in place.
 
-    nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises. Even, it is
-    negative where the task alone has taken more than it had to: a budget is spent, not only kept.
+    nu is the multiplier of the budget, solved for instead of approached: work falls as nu rises.
     """
     depths = _depths(parameter)[:, None]
 
     def pressed(nu: float) -> Tensor:
-        return (parameter - (nu if even else nu * depths)).clamp(0.0, CEILING)
+        return (parameter - nu * depths).clamp(0.0, CEILING)
 
     low, high = 0.0, CEILING  # which takes all of encoder 1, and of all others
     if work_of(parameter, max_length) <= most:
-        low, high = -CEILING if even else 0.0, 0.0
+        high = 0.0
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if work_of(pressed(middle), max_length) <= most else (middle, high)
