@@ -12,7 +12,7 @@ from typing import Any
 
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
-from powerbert.modeling.apply import apply, remove, retention_of, unpad, with_retention
+from powerbert.modeling.apply import apply, elimination_of, remove, retention_of, unpad, with_retention
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
@@ -83,27 +83,30 @@ def retrain(
     options: RetrainOptions | None = None,
     *,
     retention: RetentionConfiguration | None = None,
+    strategy: str | None = None,
     ladder: Sequence[RetentionConfiguration] = (),
     teacher: Folder | None = None,
     progress: bool = False,
 ) -> StepResult:
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
 
-    retention: by default what the model carries, as a searched one does.
+    retention, strategy: by default what the model carries, as a searched one does, and else Attn-WS.
     ladder: configurations of which each batch draws one, so that the weights serve all of them: the folder has a
         dial, and carries `retention`.
     teacher: by default the fine-tuned model from which the searches and re-trainings began.
     """
     options = options or RetrainOptions()
     network, tokenizer = load(model)
-    carried, vectors = retention_of(network), options.hidden_weight > 0
-    retention = retention or carried
+    carried, vectors = elimination_of(network), options.hidden_weight > 0
+    retention = retention or retention_of(network)
     if retention is None:
         what = f"{model} carries no retention configuration"
         raise PowerBertError(what, remedy="run search first, or give --retention")
     check_head(network, model, data.task, remedy="run search first")
-    apply(network, retention)
-    more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
+    asked: dict[str, Any] = {"strategy": strategy} if strategy else {}  # else the model says it
+    known: dict[str, Any] = {} if carried is None else {"strategy": carried.strategy, "scoring": carried.scoring}
+    apply(network, retention, **known | asked)
+    more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None} | asked
     more |= {"ladder": [rung.to_json() for rung in ladder]} if ladder else {}
     if options.needs_teacher:
         teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
