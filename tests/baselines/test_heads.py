@@ -21,7 +21,6 @@ from powerbert.modeling.attention_heads import all_heads, retain_heads
 from powerbert.tasks.encoding import encode_split
 from powerbert.text.batches import Collator
 from powerbert.training import RetrainOptions
-from powerbert.training.trainer import InterruptedRun, Stopper
 
 
 def test_importance_is_the_slope_of_each_inputs_loss_by_its_heads(tuned):
@@ -102,21 +101,6 @@ def test_the_folder_exports_to_a_graph_that_answers_the_same(pruned, tmp_path):
     numpy.testing.assert_allclose(*answers, atol=1e-4)
     with torch.no_grad():
         numpy.testing.assert_allclose(answers[0], powerbert.load(pruned.folder)[0](**batch).logits, atol=1e-4)
-
-
-def test_a_stopped_run_goes_on_to_the_same_weights(tuned, pruned, tmp_path, monkeypatch):
-    """The runner's own tests kill it; here a signal stops it after three steps, with fewer heads in its checkpoint."""
-    asked = iter([False, False, True, True])
-    monkeypatch.setattr(Stopper, "is_asked", lambda self: next(asked))
-    again = lambda: head_prune(  # noqa: E731
-        tuned.folder, tuned.data, tmp_path / "half", RetrainOptions(**tuned.short), heads=7
-    )
-    with pytest.raises(InterruptedRun):
-        again()
-    monkeypatch.undo()
-    assert (tmp_path / "half.partial" / "checkpoint-3").is_dir()
-    weights = [powerbert.load(folder)[0].state_dict() for folder in (again().folder, pruned.folder)]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
 
 
 def test_bad_input_is_one_line_and_writes_nothing(tuned, tmp_path):

@@ -7,16 +7,20 @@ import statistics
 
 import pytest
 from model_folders import refusal
-from models import batch_of
 from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
+from powerbert.acceleration import cost, engine
+from powerbert.acceleration.goal import Goal
+from powerbert.acceleration.parts import divide
+from powerbert.acceleration.recipe import run_acceleration
 from powerbert.baselines import StudentOptions, distilbert, first_k, truncate
 from powerbert.errors import PowerBertError, UnsupportedModelError
-from powerbert.modeling.apply import elimination_of, retention_of
+from powerbert.modeling.apply import elimination_of, encoders_of, retention_of
 from powerbert.tasks.encoding import encode_split
 from powerbert.training import RetrainOptions, retrain
+from powerbert.training.options import AccelerateOptions
 from powerbert.training.shapes import first_encoders
 
 
@@ -96,5 +100,16 @@ def test_words_are_eliminated_inside_a_student_and_the_first_teacher_teaches(tun
     settings = json.loads((result.folder / "run.json").read_text())["settings"]
     assert settings["teacher"] == str(tuned.folder.resolve())
     assert result.evaluation.word_vectors < student.evaluation.word_vectors
-    answers = powerbert.pipeline(result.folder)(["a good film", "the plot is dull"])
-    assert len(answers) == len(batch_of([3, 4])["input_ids"])
+    assert powerbert.pipeline(result.folder)("a good film")[0]["label"] in ("yes", "no")
+
+
+def test_a_student_is_accelerated_like_any_model(tuned, tmp_path, monkeypatch):
+    """In torch alone: what takes long is tracing, and that is tested elsewhere."""
+    monkeypatch.setattr(engine, "installed", lambda: ["torch"])
+    monkeypatch.setattr(cost, "fastest", lambda verdicts: None)
+    student = distilbert(tuned.folder, tuned.data, tmp_path / "three", StudentOptions(**tuned.short), encoders=3)
+    parts = divide(tuned.data.task, tuned.data.splits, None)
+    options = AccelerateOptions(retraining_epochs=1, batch_size=8, accumulation=1)
+    figures = run_acceleration(student.folder, parts, Goal("max-loss", 99.0), tmp_path / "fast", options)
+    assert encoders_of(powerbert.load(tmp_path / "fast")[0]) == 3
+    assert figures["accelerated"]["work"] < 1

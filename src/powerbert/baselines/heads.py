@@ -29,7 +29,7 @@ from powerbert.training.heads import fine_tuned
 from powerbert.training.options import RetrainOptions
 from powerbert.training.runner import Folder, StepResult, begin
 
-HEADS = "heads.json"  # what was found, in the folder
+IMPORTANCE = "heads.json"  # what was found, in the folder
 MOST_ASKED = 4096  # rows of the training data that say which heads matter; more hardly change their order
 
 logger = logging.getLogger("powerbert.training")
@@ -56,13 +56,13 @@ def head_prune(
         if run.finished:
             return run.result()
         rows = run.encode(network, tokenizer).splits["train"]
-        importance = _importance(run.work / HEADS, network, rows, tokenizer)
+        importance = _importance(run.work / IMPORTANCE, network, rows, tokenizer)
         retained = most_important(importance, heads)
         logger.info("heads retained by each encoder: %s", ", ".join(str(len(own)) for own in retained))
         rows = taught(run, network, tokenizer, rows)  # by the model as it still is
         retain_heads(network, retained)
         train_taught(run, rows)
-        return run.finish({HEADS: json.dumps({"importance": importance.tolist(), "retained": retained}).encode()})
+        return run.finish({IMPORTANCE: json.dumps({"importance": importance.tolist(), "retained": retained}).encode()})
 
 
 def _check_heads(heads: int, there: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.shapes import first_encoders
 from powerbert.training.steps import retrain
 
-TEXT = 2  # tokens of text that an input has at least, beside the special ones
+LEAST_TEXT = 2  # tokens of text that an input has at least, beside the special ones
 
 logger = logging.getLogger("powerbert.training")
 
@@ -73,7 +73,7 @@ def _longest(whole: Dataset, share: float, tokenizer: Any, data: Data) -> int:
     """The N at which the rows have this share of their word-vectors."""
     if not 0 < share < 1:
         raise PowerBertError("texts are cut to a share of their words", got=share, rule="between 0 and 1")
-    least = tokenizer.num_special_tokens_to_add(pair=len(data.task.columns) > 1) + TEXT
+    least = tokenizer.num_special_tokens_to_add(pair=len(data.task.columns) > 1) + LEAST_TEXT
     longest = same_mean(whole["length"][:], share)
     if longest < least:
         what, rule = f"{share:g} of the words leaves no text", f"N is {longest}, and has to be {least} at least"
