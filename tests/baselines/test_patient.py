@@ -72,7 +72,7 @@ def test_the_loss_is_labels_logits_and_cls_after_each_encoder_but_the_last(head,
     column = torch.cat([answers, taught.reshape(len(answers), -1)], dim=1)
     found = float(objective(student, batch | {"teacher": column}, outputs, 0).detach())
     apart = slow_patience(own.reshape(-1, 24), taught.reshape(-1, 24))
-    assert found == pytest.approx(0.6 * float(outputs.loss) + 0.7 * apart, abs=1e-5)
+    assert found == pytest.approx(0.6 * float(outputs.loss.detach()) + 0.7 * apart, abs=1e-5)
 
 
 def test_the_teachers_cls_vectors_are_those_after_the_named_encoders(tuned):

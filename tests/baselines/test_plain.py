@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 from model_folders import refusal
+from runs import small_data
 from texts import tokenizer_for
 
 import powerbert
@@ -108,8 +109,8 @@ def test_a_student_is_accelerated_like_any_model(tuned, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "installed", lambda: ["torch"])
     monkeypatch.setattr(cost, "fastest", lambda verdicts: None)
     student = distilbert(tuned.folder, tuned.data, tmp_path / "three", StudentOptions(**tuned.short), encoders=3)
-    parts = divide(tuned.data.task, tuned.data.splits, None)
-    options = AccelerateOptions(retraining_epochs=1, batch_size=8, accumulation=1)
+    parts = divide(tuned.data.task, {"train": small_data(400).splits["train"]}, None)
+    options = AccelerateOptions(retraining_epochs=1, batch_size=16, accumulation=1)
     figures = run_acceleration(student.folder, parts, Goal("max-loss", 99.0), tmp_path / "fast", options)
     assert encoders_of(powerbert.load(tmp_path / "fast")[0]) == 3
     assert figures["accelerated"]["work"] < 1
