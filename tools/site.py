@@ -25,6 +25,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "powerbert": (),
     "powerbert.training": (),
     "powerbert.training.options": ("AccelerateOptions",),
+    "powerbert.baselines": (),
+    "powerbert.studies.pareto": ("pareto", "ParetoPlan"),
+    "powerbert.studies.contenders": ("Sizes",),
     "powerbert.modeling.trace": ("Trace", "Span"),
     "powerbert.errors": (),
 }

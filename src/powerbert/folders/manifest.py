@@ -41,6 +41,7 @@ class Manifest(NamedTuple):
     graphs: dict[str, str] = {}  # sub-folders with an exported graph of the model: the sha256 of each one's manifest
     engine: str | None = None  # which of them the folder was made for; None: torch
     dial: Any = []
+    heads: Any = []  # attention heads of each encoder, where some are missing
 
 
 def write_manifest(
@@ -52,12 +53,13 @@ def write_manifest(
     graphs: Iterable[str] = (),
     engine: str | None = None,
     dial: Any = None,
+    heads: Iterable[int] = (),
 ) -> None:
     """Write powerbert.json beside the files and the graphs of a model: what it carries, and their sha256."""
     digests = {path.name: digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
     data = {"format": FORMAT, "elimination": elimination, "sha256": digests}
     held = {name: digest(folder / name / MANIFEST) for name in graphs}
-    more = {"export": export, "extra": [*extra], "graphs": held, "engine": engine, "dial": dial}
+    more = {"export": export, "extra": [*extra], "graphs": held, "engine": engine, "dial": dial, "heads": [*heads]}
     data |= {name: value for name, value in more.items() if value}
     (folder / MANIFEST).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
@@ -89,7 +91,8 @@ def folder_digest(folder: str | Path) -> str:
     digests = {name: manifest.sha256.get(name) or digest(folder / name) for name in sorted(names)}
     if not digests:
         raise ModelFolderError(f"{folder} holds no model", remedy="give the folder of a model")
-    content = json.dumps([manifest.elimination, manifest.export, digests], sort_keys=True)
+    heads = [manifest.heads] if manifest.heads else []
+    content = json.dumps([manifest.elimination, manifest.export, digests, *heads], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -204,5 +207,6 @@ def glance(folder: Path) -> Manifest:
             graphs, engine = data.get("graphs", {}), data.get("engine")
             if isinstance(graphs, dict) and not (graphs and export is not None):  # a graph holds no others
                 check_graphs(str(path), graphs, engine)
-                return Manifest(elimination, export, digests, extra, graphs, engine, data.get("dial", []))
+                dial, heads = data.get("dial", []), data.get("heads", [])
+                return Manifest(elimination, export, digests, extra, graphs, engine, dial, heads)
     raise ModelFolderError(f"{path} is incomplete", got=sorted(data), remedy=SAVE_AGAIN)

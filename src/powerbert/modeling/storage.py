@@ -30,6 +30,7 @@ from powerbert.folders.manifest import (
 )
 from powerbert.folders.safe import read_model, read_tokenizer, silenced
 from powerbert.modeling.apply import apply, elimination_of, retention_of
+from powerbert.modeling.attention_heads import fewer_heads, heads_in, retain_heads, whole_state
 from powerbert.modeling.dial import Dial, check_dial, dial_to_json
 from powerbert.modeling.families import FAMILIES
 from powerbert.modeling.limits import SEQUENCE, trained_length
@@ -71,13 +72,14 @@ def save(
 
     def write(staging: Path) -> None:
         with silenced(), one_line(f"the model cannot be written to {folder}", "check the disk and try again"):
-            model.save_pretrained(staging)
+            model.save_pretrained(staging, state_dict=whole_state(model))
             tokenizer.save_pretrained(staging)
             for name, source in sources.items():
                 (staging / name).mkdir()
                 for own in own_files(source):
                     shutil.copyfile(source / own, staging / name / own)
-        write_manifest(staging, elimination, extra=extra or (), graphs=sources, engine=engine, dial=budgets)
+        more: dict[str, Any] = {"graphs": sources, "engine": engine, "dial": budgets, "heads": fewer_heads(model)}
+        write_manifest(staging, elimination, extra=extra or (), **more)
         for name, content in (extra or {}).items():
             with (staging / name).open("xb") as file:  # never over a file of the model's
                 file.write(content)
@@ -110,6 +112,8 @@ def load(folder: str | Path, *, manifest: Manifest | None = None) -> tuple[PreTr
         raise ModelFolderError(what, rule=rule, remedy=remedy)
     settings = elimination_in(folder, manifest)
     model, tokenizer = read_model(folder, FAMILIES), read_tokenizer(folder)
+    if manifest.heads:
+        retain_heads(model, heads_in(folder, manifest, model))
     if type(model).__name__.endswith(SEQUENCE):
         adopt(folder, model.config)
     if (trained := trained_length(folder)) is not None:

@@ -11,6 +11,7 @@ from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassif
 from powerbert.errors import ModelFolderError, UnsupportedModelError
 from powerbert.folders.cross_encoder import forget_activation
 from powerbert.modeling.apply import remove
+from powerbert.modeling.attention_heads import fewer_heads, retain_heads
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task, same_labels
 
@@ -78,6 +79,8 @@ def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
         config.label2id = {name: i for i, name in enumerate(task.labels)}
     torch.manual_seed(seed)
     headed = auto.from_config(config, dtype=torch.float32)
+    if heads := fewer_heads(model):
+        retain_heads(headed, [range(count) for count in heads])
     missing, unexpected = headed.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
     # A pooler is part of the new head: an encoder saved without one starts with a fresh one.
     wrong = [*(name for name in missing if not name.startswith("pooler")), *unexpected]

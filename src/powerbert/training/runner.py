@@ -276,7 +276,7 @@ def model_card(settings: dict[str, Any], evaluation: Evaluation, retention: Rete
     low, high = evaluation.interval
     card = f"""# {settings["task"]} with powerbert
 
-Made by `powerbert {settings["step"]}` from `{settings["model"]}`, seed {settings["options"]["seed"]}; \
+Made by the step `{settings["step"]}` of powerbert from `{settings["model"]}`, seed {settings["options"]["seed"]}; \
 the command and versions are in `{RUN}`, the course of training in `{COURSE}`.
 
 | on dev | |

@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from powerbert.elimination.selection import Scoring
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
-from powerbert.modeling.apply import apply, remove, retention_of, unpad, with_retention
+from powerbert.modeling.apply import apply, elimination_of, remove, retention_of, unpad, with_retention
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
@@ -85,6 +86,7 @@ def retrain(
     options: RetrainOptions | None = None,
     *,
     retention: RetentionConfiguration | None = None,
+    strategy: str | None = None,
     ladder: Sequence[RetentionConfiguration] = (),
     teacher: Folder | None = None,
     progress: bool = False,
@@ -92,6 +94,7 @@ def retrain(
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
 
     retention: by default what the model carries, as a searched one does.
+    strategy: by default what it carries, else Attn-WS; Rand-WS draws its order of positions with the options' seed.
     ladder: configurations of which each batch draws one, so that the weights serve all of them: the folder has a
         dial, and carries `retention`.
     teacher: by default the fine-tuned model from which the searches and re-trainings began.
@@ -99,14 +102,13 @@ def retrain(
     options = options or RetrainOptions()
     network, tokenizer = load(model)
     carried, vectors = retention_of(network), options.hidden_weight > 0
-    retention = retention or carried
-    if retention is None:
-        what = f"{model} carries no retention configuration"
-        raise PowerBertError(what, remedy="run search first, or give --retention")
+    if (retention := retention or carried) is None:
+        raise PowerBertError(f"{model} carries no retention configuration", remedy="search first, or give --retention")
     check_head(network, model, data.task, remedy="run search first")
-    apply(network, retention)
+    _select_by(network, retention, strategy, options.seed)
     more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
-    more |= {"ladder": [rung.to_json() for rung in ladder]} if ladder else {}
+    own = {"ladder": [rung.to_json() for rung in ladder], "strategy": strategy}
+    more |= {name: value for name, value in own.items() if value}  # so that an earlier run is still the same
     if options.needs_teacher:
         teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
@@ -124,7 +126,16 @@ def retrain(
             run.train(rows, objective=objective)
             return run.finish()
         # The weights of the last step: those that did best on one rung need not serve the others.
-        rungs = Ladder(ladder, options.seed)
-        run.train(rows, best=False, objective=objective, before=rungs.draw)
+        run.train(rows, best=False, objective=objective, before=Ladder(ladder, options.seed).draw)
         with_retention(network, retention)
         return run.finish(dial=dial_of(ladder))
+
+
+def _select_by(network: Any, retention: RetentionConfiguration, strategy: str | None, seed: int) -> None:
+    """Eliminate by a strategy, else by that which the model carries with its scoring, else by Attn-WS."""
+    if strategy is not None:
+        apply(network, retention, strategy, scoring=Scoring(seed=seed) if strategy == "rand-ws" else None)
+    elif elimination_of(network) is None:
+        apply(network, retention)
+    else:
+        with_retention(network, retention)

@@ -6,6 +6,8 @@ third of a full training; asked once, before re-training, step 3 costs what the 
 
 import logging
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from powerbert.engines.engine import Answer
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.folders.manifest import folder_digest
+from powerbert.modeling.families import family_of
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load
 from powerbert.tasks.task import Task
@@ -70,26 +73,37 @@ def check_teacher(folder: Path, task: Task, student: Any, tokenizer: Any, *, vec
 
 
 class CLSVectors:
-    """The final CLS vectors of a model's last forward pass."""
+    """The CLS vectors of a model's last forward pass: the final ones, or those after some encoders, numbered from 1.
 
-    def __init__(self, model: Any) -> None:
-        self.last: Tensor
-        self.hook = model.base_model.register_forward_hook(self._remember)
+    An encoder of transformers is called as a whole in the model's own forward pass alone: not with elimination.
+    """
+
+    def __init__(self, model: Any, encoders: Sequence[int] = ()) -> None:
+        base = model.base_model
+        modules = [family_of(base).encoders(base)[j - 1] for j in encoders] or [base]
+        self.last: list[Tensor] = [torch.empty(0)] * len(modules)
+        self.hooks = [module.register_forward_hook(partial(self._remember, i)) for i, module in enumerate(modules)]
 
     def of(self, rows: int) -> Tensor:
-        """(rows, hidden); for multiple choice (rows, choices * hidden)."""
-        return self.last.reshape(rows, -1)
+        """(rows, encoders * hidden); for multiple choice (rows, choices * encoders * hidden)."""
+        return torch.stack(self.last, dim=1).reshape(rows, -1)
 
-    def _remember(self, module: Any, arguments: Any, output: Any) -> None:
-        self.last = output[0][:, 0]
+    def remove(self) -> None:
+        """Remember no more."""
+        for hook in self.hooks:
+            hook.remove()
+
+    def _remember(self, place: int, module: Any, arguments: Any, output: Any) -> None:
+        states = output if isinstance(output, Tensor) else output[0]  # (batch, length, hidden)
+        self.last[place] = states[:, 0]
 
 
 class _Teacher(TorchEngine):
-    """A model whose answer to an input is its logits and then its final CLS vector."""
+    """A model whose answer to an input is its logits and then its CLS vectors: the final one, or those of encoders."""
 
-    def __init__(self, model: Any, tokenizer: Any, tokens: int, *, packed: bool) -> None:
-        super().__init__(model, tokenizer, packed=packed)
-        self.vectors, self.pace, self.tokens = CLSVectors(model), Pace(), tokens
+    def __init__(self, model: Any, tokenizer: Any, tokens: int, encoders: Sequence[int], *, packed: bool) -> None:
+        super().__init__(model, tokenizer, packed=packed, unpadded=not encoders)
+        self.vectors, self.pace, self.tokens = CLSVectors(model, encoders), Pace(), tokens
 
     @override
     def answer(self, inputs: dict[str, Integers], retained: bool) -> Answer:
@@ -101,18 +115,21 @@ class _Teacher(TorchEngine):
         return Answer(numpy.concatenate([logits, vectors], axis=1), None)
 
 
-def with_answers(encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, half: bool = False) -> Dataset:
+def with_answers(
+    encoded: Dataset, teacher: Any, tokenizer: Any, *, vectors: bool, encoders: Sequence[int] = (), half: bool = False
+) -> Dataset:
     """Add the teacher's answers as a column: its logits and then, if asked for, its final CLS vectors.
 
+    encoders: give the CLS vectors after these encoders, numbered from 1, instead of the final ones.
     half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.
     """
     rows = list(flattened(list(encoded)))
     with (
-        _Teacher(teacher, tokenizer, sum(len(row["input_ids"]) for row in rows), packed=not half) as engine,
+        _Teacher(teacher, tokenizer, sum(len(row["input_ids"]) for row in rows), encoders, packed=not half) as engine,
         torch.autocast(teacher.device.type, torch.bfloat16, enabled=half),
     ):
         answers = numpy.stack(answer_rows(engine, rows, most=32))
-        engine.vectors.hook.remove()
+        engine.vectors.remove()
     labels = teacher.config.num_labels if len(answers) == len(encoded) else 1  # a choice has one
     logits, hidden = (part.reshape(len(encoded), -1) for part in numpy.split(answers, [labels], axis=1))
     return encoded.add_column(TEACHER, list(numpy.concatenate([logits, hidden], axis=1) if vectors else logits))

@@ -50,6 +50,8 @@ class Family:
     mixing: tuple[str, ...] = ()  # paths of what the mixed values pass: the norm, last, after the residual is added
     feeding: tuple[str, ...] = ()  # the same of the feed-forward network
     layers: str = "encoder.layer"  # the path in the base model of its encoders
+    alike: bool = True  # whether any of its encoders can stand in any place
+    heads_output: str = ""  # the path of what projects the values of all heads; empty where no head can go by itself
     of_base: tuple[str, ...] = ("embeddings",)  # paths of what else the adapter uses of the base model
     of_encoder: tuple[str, ...] = ()  # paths of what else it uses of each encoder
     of_host: tuple[Any, tuple[str, ...]] = (None, ())  # a module of transformers and functions of it that it calls

@@ -16,6 +16,7 @@ class Bert(Family):
     """BERT and the families that share its encoder class for class."""
 
     attention = "attention.self"
+    heads_output = "attention.output.dense"
     mixing: tuple[str, ...] = ("attention.output",)  # these two add and normalise for themselves
     feeding = ("intermediate", "output")
 
@@ -61,6 +62,7 @@ class MPNet(Roberta):
 
     inputs = ("input_ids", "position_ids", "inputs_embeds")
     attention = "attention.attn"
+    heads_output = ""  # each head has its column of the bias, which all encoders share
     linear = ("q", "k", "v")
     of_base = (*Roberta.of_base, "encoder.relative_position_bucket", "encoder.relative_attention_bias")
     mixing = ("attention.attn.o", "attention.dropout", "attention.LayerNorm")
@@ -83,6 +85,7 @@ class DistilBert(Family):
     """DistilBERT: no types, no pooler, and its encoders live in `base.transformer`."""
 
     linear = ("q_lin", "k_lin", "v_lin")
+    heads_output = "attention.out_lin"
     mixing = ("attention.out_lin", "sa_layer_norm")
     feeding = ("ffn", "output_layer_norm")
     layers = "transformer.layer"
@@ -99,6 +102,7 @@ class Albert(Family):
     mixing = ("attention.dense", "attention.output_dropout", "attention.LayerNorm")
     feeding = ("ff_chunk", "full_layer_layer_norm")
     layers = "encoder.albert_layer_groups"
+    alike = False
     of_base = (*Family.of_base, "encoder.embedding_hidden_mapping_in", "pooler")
 
     @override

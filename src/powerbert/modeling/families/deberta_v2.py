@@ -25,6 +25,7 @@ class DebertaV2(Bert):
     """DeBERTa-v2: content attends to position and position to content, by the distance in the input."""
 
     linear = ("query_proj", "key_proj", "value_proj")
+    heads_output = ""  # its own forward pass counts the heads of the configuration
     of_base = (*Bert.of_base, "encoder.relative_attention", "encoder.conv", "encoder.get_rel_embedding")
     of_encoder = ("attention.self.relative_attention", "attention.self.pos_att_type", "attention.self.share_att_key")
     of_host = (modeling_deberta_v2, ("make_log_bucket_position",))

@@ -20,6 +20,7 @@ class ModernBert(Family):
     head_size = "head_dim"
     forget = "attention_dropout"
     layers = "layers"
+    alike = False  # some attend locally, and the first has no norm
     of_base = (*Family.of_base, "rotary_emb", "final_norm", "config.layer_types")
     mixing = ("attn.Wo", "attn.out_drop")
     feeding = ("mlp_norm", "mlp")
