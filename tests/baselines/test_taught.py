@@ -45,7 +45,7 @@ def test_answers_are_asked_for_where_options_want_them(tuned, tmp_path):
     rows = encode_split(tuned.data.splits["train"], tuned.data.task, tokenizer, 16)
     for weight, wanted in ((0.0, False), (0.5, True)):
         options = RetrainOptions(**tuned.short, distillation=weight)
-        with begin("a step", tuned.folder, tuned.data, tmp_path / str(weight), options) as run:
+        with begin("a step", tuned.folder, tuned.data, tmp_path / str(weight), options, 32, progress=False) as run:
             found = taught(run, teacher, tokenizer, rows)
         assert ("teacher" in found.column_names) == wanted
         assert found["input_ids"][:] == rows["input_ids"][:]

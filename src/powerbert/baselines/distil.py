@@ -38,7 +38,10 @@ def distilbert(
     check_depth(encoders, encoders_of(teacher))
     student = student_of(teacher, alternate(encoders, encoders_of(teacher)))
     options = options or StudentOptions()
-    with begin("baselines.distilbert", model, data, output, options, progress=progress, encoders=encoders) as run:
+    width = student.config.hidden_size
+    with begin(
+        "baselines.distilbert", model, data, output, options, width, progress=progress, encoders=encoders
+    ) as run:
         if run.finished:
             return run.result()
         run.encode(student, tokenizer)

@@ -52,7 +52,8 @@ def head_prune(
     network, tokenizer = fine_tuned(model, data.task)
     _check_heads(heads, all_heads(network))
     options = options or RetrainOptions()
-    with begin("baselines.head_prune", model, data, output, options, progress=progress, heads=heads) as run:
+    width = network.config.hidden_size
+    with begin("baselines.head_prune", model, data, output, options, width, progress=progress, heads=heads) as run:
         if run.finished:
             return run.result()
         rows = run.encode(network, tokenizer).splits["train"]

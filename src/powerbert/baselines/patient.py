@@ -44,7 +44,8 @@ def bert_pkd(
     followed = patient_encoders(encoders, encoders_of(teacher), variant)
     student = student_of(teacher, range(1, encoders + 1))
     options, more = options or StudentOptions(), {"encoders": encoders, "variant": variant}
-    with begin("baselines.bert_pkd", model, data, output, options, progress=progress, **more) as run:
+    width = student.config.hidden_size
+    with begin("baselines.bert_pkd", model, data, output, options, width, progress=progress, **more) as run:
         if run.finished:
             return run.result()
         rows, half = run.encode(student, tokenizer).splits["train"], run.options.precision == "bf16"

@@ -61,7 +61,8 @@ def truncate(
     reader = copy.deepcopy(tokenizer)  # of whole texts; the other one will read N of the cut ones
     whole = encode_data(data, network, reader).splits["train"]
     options, cut = options or RetrainOptions(), replace(data, max_length=_longest(whole, share, tokenizer, data))
-    with begin("baselines.truncate", model, cut, output, options, progress=progress, share=share) as run:
+    width = network.config.hidden_size
+    with begin("baselines.truncate", model, cut, output, options, width, progress=progress, share=share) as run:
         if run.finished:
             return run.result()
         rows = run.encode(network, tokenizer).splits["train"]
