@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from powerbert.elimination.selection import STRATEGIES, Scoring
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
 from powerbert.modeling.apply import apply, remove, retention_of, unpad, with_retention
@@ -25,6 +26,7 @@ from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
 
 PARAMETERS, PICTURE = "retention_parameters.json", "retention.png"  # the r that a search learned, in its folder
+PAPERS = next(iter(STRATEGIES))  # Attn-WS
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ def retrain(
     retention: RetentionConfiguration | None = None,
     ladder: Sequence[RetentionConfiguration] = (),
     teacher: Folder | None = None,
+    strategy: str = PAPERS,
     progress: bool = False,
 ) -> StepResult:
     """Step 3: re-train with extract layers, from step 2's weights, with the step-1 model as teacher.
@@ -93,18 +96,18 @@ def retrain(
     ladder: configurations of which each batch draws one, so that the weights serve all of them: the folder has a
         dial, and carries `retention`.
     teacher: by default the fine-tuned model from which the searches and re-trainings began.
+    strategy: by which word-vectors are retained; Rand-WS draws its order of positions with the seed of the options.
     """
     options = options or RetrainOptions()
     network, tokenizer = load(model)
     carried, vectors = retention_of(network), options.hidden_weight > 0
-    retention = retention or carried
-    if retention is None:
-        what = f"{model} carries no retention configuration"
-        raise PowerBertError(what, remedy="run search first, or give --retention")
+    if (retention := retention or carried) is None:
+        raise PowerBertError(f"{model} carries no retention configuration", remedy="run search, or give --retention")
     check_head(network, model, data.task, remedy="run search first")
-    apply(network, retention)
+    apply(network, retention, strategy, scoring=Scoring(seed=options.seed) if strategy == "rand-ws" else None)
     more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
-    more |= {"ladder": [rung.to_json() for rung in ladder]} if ladder else {}
+    own = {"ladder": [rung.to_json() for rung in ladder], "strategy": strategy if strategy != PAPERS else None}
+    more |= {name: value for name, value in own.items() if value}  # so that an earlier run is still the same
     if options.needs_teacher:
         teacher = Path(teacher).resolve() if teacher else teacher_of(model, eliminates=carried is not None)
         check_teacher(teacher, data.task, network, tokenizer, vectors=vectors)
@@ -122,7 +125,6 @@ def retrain(
             run.train(rows, objective=objective)
             return run.finish()
         # The weights of the last step: those that did best on one rung need not serve the others.
-        rungs = Ladder(ladder, options.seed)
-        run.train(rows, best=False, objective=objective, before=rungs.draw)
+        run.train(rows, best=False, objective=objective, before=Ladder(ladder, options.seed).draw)
         with_retention(network, retention)
         return run.finish(dial=dial_of(ladder))
