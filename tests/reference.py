@@ -97,6 +97,42 @@ def bert_with_elimination(model: Any, input_ids: Tensor, values: list[int]) -> t
     return hidden, retained
 
 
+def bert_without_one(model: Any, input_ids: Tensor, encoder: int, rank: int) -> Tensor:
+    """Logits if one encoder (from 1) eliminates the word-vector with the rank-th highest score beside CLS.
+
+    With BERT's own modules and full attention matrices, on one unpadded text; all other encoders eliminate nothing.
+    """
+    base = model.base_model
+    hidden = base.embeddings(input_ids=input_ids[None])
+    for j, layer in enumerate(base.encoder.layer, 1):
+        own = layer.attention.self
+        n, head = hidden.shape[1], own.attention_head_size
+        query, key, val = (part(hidden).view(n, -1, head) for part in (own.query, own.key, own.value))
+        rows, scores = [], [0.0] * n
+        for h in range(query.shape[1]):
+            attention = (query[:, h] @ key[:, h].T / math.sqrt(head)).softmax(dim=-1)
+            rows.append(attention @ val[:, h])
+            for w in range(n):
+                scores[w] += float(attention[:, w].sum())
+        attended = layer.attention.output(torch.cat(rows, dim=-1)[None], hidden)
+        if j == encoder:
+            gone = order(scores, n)[rank]
+            attended = attended[:, [i for i in range(n) if i != gone]]
+        hidden = layer.feed_forward_chunk(attended)
+    return model.classifier(base.pooler(hidden))
+
+
+def pairwise_cosine(rows: Tensor) -> float:
+    """The mean cosine of all pairs of different rows: (length, hidden)."""
+    found = []
+    for i in range(len(rows)):
+        for j in range(i):
+            dot = sum(float(a) * float(b) for a, b in zip(rows[i], rows[j], strict=True))
+            sizes = [math.sqrt(sum(float(a) ** 2 for a in row)) for row in (rows[i], rows[j])]
+            found.append(dot / (sizes[0] * sizes[1]))
+    return sum(found) / len(found)
+
+
 class HiddenKeys:
     """The stock model with eliminated word-vectors hidden as keys, encoder by encoder.
 

@@ -19,8 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2 + 12, 10_500 + 2_900 + 1_150 + 1_140 + 270 + 1_090
-"""After the first number of each what `accelerate`, `serve`, `score`, rerankers, and baselines with `pareto` need."""
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2 + 24, 10_500 + 2_900 + 1_150 + 1_140 + 270 + 2_430
+"""After the first number of each what `accelerate`, `serve`, `score`, rerankers, and baselines with studies need."""
 
 BUDGET = {
     "arrows": 0,
@@ -76,6 +76,8 @@ ALLOWED = {
         "text",
         "machine",
         "folders",
+        "elimination",
+        "retention",
         "errors",
     },
     "scoring": {"tasks", "engines", "text", "folders", "errors"},
@@ -241,14 +243,14 @@ def test_every_module_has_a_test_of_its_name():
 
 
 def test_the_modules_that_architecture_names_exist_and_each_way_is_short():
-    """At most 16 modules for a batch, a training step, an export, an acceleration, a file and a request."""
+    """At most 16 modules for a batch, a training step, an export, an acceleration, a file, a request and a study."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     ways = [
         set(re.findall(r"`(\w+/[\w/]+\.py)`", way))
         for way in re.findall(r"^## The way of .*?(?=^## )", page, re.M | re.S)
     ]
     assert [name for way in ways for name in way if not (SOURCE / name).exists()] == []
-    assert [len(way) <= 16 for way in ways] == [True] * 6
+    assert [len(way) <= 16 for way in ways] == [True] * 7
 
 
 # ---- the paper ---------------------------------------------------------------------------

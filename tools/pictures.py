@@ -17,12 +17,12 @@ from matplotlib.patches import FancyBboxPatch
 
 import powerbert
 from powerbert.acceleration.choose import RUNGS, rung
-from powerbert.report.pictures import BLUE, INK, MUTED, TRACK, drawing
+from powerbert.report.style import AMBER, BLUE, INK, MUTED, TRACK, drawing
 from powerbert.training.ladder import dial_of
 from powerbert.training.shapes import work
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
-AMBER, EDGE = "#f6ac2a", "#cfc7b4"  # amber, ink and blue are apart in lightness too, so that no hue has to be told
+EDGE = "#cfc7b4"
 
 SENTENCE = "The acting is superb and the ending moved me, though the plot drags."
 FALLING = (0.9, 0.75, 0.6, 0.4, 0.2, 0.1)

@@ -15,17 +15,8 @@ from matplotlib.image import imread
 
 from powerbert.errors import MissingExtraError, RetentionError
 from powerbert.report import pictures as picture
-from powerbert.report.pictures import (
-    _bars,
-    _curve,
-    _numbers,
-    _percent,
-    _rank_ticks,
-    bench_picture,
-    drawing,
-    png,
-    retention_picture,
-)
+from powerbert.report.pictures import _bars, _curve, _numbers, _percent, _rank_ticks, bench_picture, retention_picture
+from powerbert.report.style import BLUE, DEGREES, DPI
 from powerbert.retention import RetentionConfiguration
 
 RELATIVE = RetentionConfiguration.relative((0.75, 0.25))
@@ -56,9 +47,9 @@ def pixels(parameters, retention, title="MRPC"):
 
 def row_of(image, encoder):
     """The pixels of an encoder's row from rank 0 to 1, away from the white lines between rows."""
-    y = (picture.TOP + picture.ROW * (encoder - 0.5)) * picture.DPI
-    left = picture.LEFT * picture.DPI
-    return image[round(y), round(left) : round(left + picture.RANKS_WIDTH * picture.DPI)]
+    y = (picture.TOP + picture.ROW * (encoder - 0.5)) * DPI
+    left = picture.LEFT * DPI
+    return image[round(y), round(left) : round(left + picture.RANKS_WIDTH * DPI)]
 
 
 def near(colours, name, tolerance=0.03):
@@ -71,14 +62,14 @@ def test_encoder_1_is_on_top_and_colour_is_r():
     for row, ones in ((first, 2), (second, 1)):
         for bin_, dark in enumerate([True] * ones + [False] * (4 - ones)):
             cell = row[round((bin_ + 0.5) / 4 * len(row))]
-            assert near(cell, picture.DEGREES[-1 if dark else 0]), (bin_, cell)
+            assert near(cell, DEGREES[-1 if dark else 0]), (bin_, cell)
 
 
 def test_the_line_stands_at_the_retained_share_of_each_encoder():
     image = pixels(HALVES, RELATIVE)
     for encoder, share in enumerate(RELATIVE.fractions, 1):
         row = row_of(image, encoder)
-        where = numpy.flatnonzero(near(row, picture.BLUE))
+        where = numpy.flatnonzero(near(row, BLUE))
         assert where.mean() / len(row) == pytest.approx(share, abs=0.005)
 
 
@@ -86,9 +77,9 @@ def test_a_rank_counts_as_a_whole_cell_and_cls_is_held_at_1():
     """Of N = 4 ranks encoder 2 retains one, CLS, although its parameter has decayed to 0."""
     retention = RetentionConfiguration.absolute((3, 1), max_length=4)
     row = row_of(pixels([[0.0, 1.0, 1.0, 0.0], [0.0] * 4], retention), 2)
-    assert near(row[len(row) // 8], picture.DEGREES[-1])
-    assert near(row[len(row) * 7 // 8], picture.DEGREES[0])
-    where = numpy.flatnonzero(near(row, picture.BLUE))
+    assert near(row[len(row) // 8], DEGREES[-1])
+    assert near(row[len(row) * 7 // 8], DEGREES[0])
+    where = numpy.flatnonzero(near(row, BLUE))
     assert where.mean() / len(row) == pytest.approx(1 / 4, abs=0.005)
 
 
@@ -118,12 +109,12 @@ def test_rank_ticks_hold_the_first_and_the_last_rank_and_do_not_crowd(size):
 
 def test_every_encoder_adds_one_row_of_the_same_height():
     heights = [len(pixels([[1.0]] * encoders, RetentionConfiguration.full(encoders))) for encoders in (1, 6, 24)]
-    assert heights[1] - heights[0] == pytest.approx(5 * picture.ROW * picture.DPI, abs=1)
-    assert heights[2] - heights[1] == pytest.approx(18 * picture.ROW * picture.DPI, abs=1)
+    assert heights[1] - heights[0] == pytest.approx(5 * picture.ROW * DPI, abs=1)
+    assert heights[2] - heights[1] == pytest.approx(18 * picture.ROW * DPI, abs=1)
 
 
 def test_colours_get_ever_darker_so_that_they_read_without_hue():
-    light = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(to_rgb, picture.DEGREES)]
+    light = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(to_rgb, DEGREES)]
     assert light == sorted(light, reverse=True)
     assert min(a - b for a, b in itertools.pairwise(light)) > 0.05
 
@@ -138,7 +129,7 @@ def test_any_title_stays_on_its_line(title):
     """Nothing but paper right of the numbers, and the same height as ever."""
     image = pixels(HALVES, RELATIVE, title)
     assert image.shape == pixels(HALVES, RELATIVE, "MRPC").shape
-    assert near(image[:, -round(picture.DPI * 0.2) :], "white").all()
+    assert near(image[:, -round(DPI * 0.2) :], "white").all()
 
 
 @pytest.mark.parametrize(
@@ -197,21 +188,3 @@ def test_a_busy_machine_is_told_in_the_picture():
 
 def test_the_picture_is_a_png():
     assert bench_picture(FIGURES).startswith(b"\x89PNG")
-
-
-def test_equal_figures_are_equal_bytes_of_the_size_that_was_asked_for():
-    first, second = (drawn(2, 1, dpi=50) for _ in range(2))
-    assert first == second
-    assert first.startswith(b"\x89PNG")
-    assert (int.from_bytes(first[16:20]), int.from_bytes(first[20:24])) == (100, 50)
-
-
-def drawn(*size, **more):
-    with drawing(*size, **more) as figure:
-        return png(figure)
-
-
-def test_without_matplotlib_no_picture_is_begun(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
-        drawn(2, 1, dpi=50)

@@ -201,6 +201,15 @@ def bench(asked: flags.BenchFlags, columns: flags.Columns) -> None:
     """
 
 
+@declare("study", "redundancy --model one --data dev.csv --text review --label stars --output studies")
+def study(asked: flags.StudyFlags, columns: flags.Columns, options: RetrainOptions) -> None:
+    """Draw a figure of the paper for a model and data of your own, and say whether it agrees with the paper's.
+
+    Writes the figures (JSON) and the picture (PNG, SVG). Options of re-training are for `selection`, which trains and
+    goes on where it was stopped; of them --seed and --threads are for all studies.
+    """
+
+
 @declare("measure", "--json machine.json")
 def doctor(asked: flags.Figures) -> None:
     """Say what this machine can run: engines, precisions, speed, and the choice they recommend.

@@ -13,6 +13,7 @@ from powerbert.acceleration.goal import Goal
 from powerbert.cli.output import OUTPUTS, STANDARD_OUTPUT, check_file
 from powerbert.errors import PowerBertError, RetentionError
 from powerbert.retention import RetentionConfiguration
+from powerbert.studies.registry import STUDIES, find_study
 from powerbert.tasks.task import check_max_length
 
 ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
@@ -28,6 +29,8 @@ OWN_DATA = f"{_FILES}, or with --task the folder that holds the task."
 _OWN = f"without --calibration int8 in OpenVINO takes its scales from the first {CALIBRATION} rows"
 _SCALES = f"of which {CALIBRATION}, drawn with seed 0, give int8 in OpenVINO its scales; then all of --data is compared"
 _COMPARED = f"Your own texts, to compare the answers with torch; {_OWN} and is compared on the others."
+_STUDIES = "; ".join(f"{name}: {study.help}" for name, study in STUDIES.items())
+_STUDIED = "Folder for NAME.json, NAME.png and NAME.svg; other studies may lie in it."
 RetentionFlag = Annotated[str | None, _RETENTION, "LIST"]
 RowsFlag = Annotated[int | None, "A part of this many rows, drawn with seed 0.", "ROWS"]
 SplitFlag = Annotated[str | None, "Split of --task, where --data is a folder; by default dev.", "NAME"]
@@ -238,6 +241,45 @@ class ExplainFlags(Figures):
         if found is not None and found.is_relative and self.max_length is not None:
             raise RetentionError(what, got=self.retention, rule="fractions are of each text's own length")
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyFlags(Figures):
+    """What is studied, and where the picture goes."""
+
+    name: Annotated[str, f"{_STUDIES}.", ARGUMENT]
+    model: Annotated[str, "Model folder; word-vectors are eliminated only where a study says so.", "FOLDER"]
+    data: Annotated[str, OWN_DATA, "FILE"]
+    output: Annotated[str, _STUDIED, "FOLDER"]
+    split: SplitFlag = None
+    rows: Annotated[int | None, "A part of this many rows, drawn with --seed.", "ROWS", 1] = None
+    ranks: Annotated[int | None, "mutual-information: k from 1 to this; by default 16.", "K", 1] = None
+    encoders: Annotated[str | None, "mutual-information: such as 1,3,6,9; by default all.", "LIST"] = None
+    inputs: Annotated[int | None, "examples: inputs that are shown; by default 2.", None, 1] = None
+    retention: Annotated[str | None, "examples, selection: instead of the folder's or the paper's.", "LIST"] = None
+    train: Annotated[str | None, "selection: training data, in the formats of --data.", "FILE"] = None
+    train_rows: Annotated[int | None, "selection: train on so many rows, drawn with --seed.", "ROWS", 1] = None
+    threshold: Annotated[int | None, "selection: inputs longer than this are long; by default N/4.", None, 1] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        study = find_study(self.name)
+        own = {flag for one in STUDIES.values() for flag in one.reads} - {*study.reads}
+        for field in fields(self):
+            if field.name in own and getattr(self, field.name) is not None:
+                others = [name for name, one in STUDIES.items() if field.name in one.reads]
+                what, rule = f"{flag_of(field)} is not of {self.name}", f"it belongs to {' and '.join(others)}"
+                raise PowerBertError(what, rule=rule, remedy="leave it out")
+        self.listed_encoders()
+
+    def listed_encoders(self) -> list[int]:
+        """The encoders as numbers; none if all are meant."""
+        words = self.encoders.split(",") if self.encoders else []
+        if not all(word.strip().isdecimal() for word in words):
+            raise PowerBertError(
+                "--encoders is a list of numbers", got=self.encoders, remedy="write for instance 1,3,6,9"
+            )
+        return [int(word) for word in words]
 
 
 def asked_retention(text: str | None, max_length: int | None) -> RetentionConfiguration | None:

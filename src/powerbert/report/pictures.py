@@ -6,25 +6,20 @@ Paper: Loss Function
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from io import BytesIO
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from powerbert.errors import RetentionError, require
+from powerbert.errors import RetentionError
+from powerbert.report.style import BLUE, DEGREES, DPI, INK, MARKS, MUTED, PALE, TRACK, drawing, plain, png
 from powerbert.report.words import visible
 from powerbert.retention import RetentionConfiguration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
-INK, MUTED, TRACK = "#1f1c16", "#6a6353", "#ece7db"
-BLUE = "#0b5394"  # what is retained, and the model that eliminates
-DEGREES = ("#fdfaf3", "#fde3b0", "#f6ac2a", "#c0690c", "#743700")  # r from 0 to 1, ever darker
 MOST_TITLE = 200  # characters of a title that are looked at; fewer are shown where they do not fit
 
 # Inches. Everything but the rows has a fixed size, so 6 and 24 encoders read alike.
@@ -32,27 +27,9 @@ WIDTH, TOP, BOTTOM, LEFT = 10.0, 1.2, 0.72, 0.75
 RANKS_WIDTH, GAP, BARS_WIDTH = 5.9, 0.3, 1.3
 ROW, MOST_ROWS_HEIGHT = 0.36, 40.0
 ABOVE = 0.1  # from the rows to what stands above them
-DPI = 160
 
-COLOURS = {"eliminated": BLUE, "full": "#b9b2a3", "truncated": "#e3a857"}
-MARKS = "osD^vP*X"
+COLOURS = {"eliminated": BLUE, "full": PALE, "truncated": "#e3a857"}
 MOST_ARMS = 40  # that are drawn, the fastest; all of them are in the table and the JSON
-
-
-@contextmanager
-def drawing(width: float, height: float, dpi: int, **more: Any) -> Iterator[Figure]:
-    """An empty white figure; matplotlib is imported when a picture is drawn, not before, and without pyplot."""
-    figure = require("matplotlib.figure", "train").Figure
-    # The font comes with matplotlib, so a picture is the same everywhere; no title is a formula.
-    with require("matplotlib", "train").rc_context({"font.family": "DejaVu Sans", "text.parse_math": False}):
-        yield figure(figsize=(width, height), dpi=dpi, facecolor="white", **more)
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a file; no version inside: equal pictures, equal bytes."""
-    file = BytesIO()
-    figure.savefig(file, format="png", dpi=figure.dpi, bbox_inches=None, metadata={"Software": None})
-    return file.getvalue()
 
 
 def retention_picture(parameters: Sequence[Sequence[float]], retention: RetentionConfiguration, title: str) -> bytes:
@@ -66,7 +43,7 @@ def retention_picture(parameters: Sequence[Sequence[float]], retention: Retentio
     degrees = [list(row) if retention.is_relative else [1.0, *row[1:]] for row in parameters]
     rows = min(ROW * len(retention), MOST_ROWS_HEIGHT)
     height = TOP + rows + BOTTOM
-    with drawing(WIDTH, height, DPI) as figure:
+    with drawing(WIDTH, height) as figure:
         right = LEFT + RANKS_WIDTH + GAP + BARS_WIDTH
         ranks, bars = figure.subplots(1, 2, sharey=True, width_ratios=(RANKS_WIDTH, BARS_WIDTH))
         figure.subplots_adjust(
@@ -197,8 +174,7 @@ def bench_picture(figures: dict[str, Any]) -> bytes:
             if column == 0:  # both have the same engines
                 figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
         for axes in figure.axes:
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(colors=MUTED, labelsize=8)
+            plain(axes)
         return png(figure)
 
 

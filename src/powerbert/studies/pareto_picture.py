@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from powerbert.report.pictures import BLUE, INK, MARKS, MUTED, drawing, png
+from powerbert.report.style import BLUE, INK, LARGE, MARKS, MUTED, SMALL, drawing, plain, png, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +30,9 @@ _MARKS = MARKS[1:] + "<>"
 def pareto_pictures(figures: dict[str, Any]) -> dict[str, bytes]:
     """The picture of the figures, by file name, as PNG and as SVG."""
     panels = len({_where(point) for point in figures["points"]})
-    with drawing(PANEL * panels + LEGEND, HEIGHT, dpi=160, layout="constrained") as figure:
+    with drawing(PANEL * panels + LEGEND, HEIGHT, layout="constrained") as figure:
         draw_pareto(figure, figures)
-        vector = BytesIO()
-        figure.savefig(vector, format="svg", metadata={"Date": None})
-        return {"pareto.png": png(figure), "pareto.svg": vector.getvalue()}
+        return {"pareto.png": png(figure), "pareto.svg": svg(figure)}
 
 
 def draw_pareto(figure: Figure, figures: dict[str, Any]) -> None:
@@ -48,14 +45,13 @@ def draw_pareto(figure: Figure, figures: dict[str, Any]) -> None:
         for number, method in enumerate(methods):
             own = sorted((one for one in points if one["method"] == method), key=lambda one: float(one["ms"]))
             _curve_of(axes, method, own, number)
-        axes.set_title(place, loc="left", fontsize=11, color=INK)
+        axes.set_title(place, loc="left", fontsize=LARGE, color=INK)
         axes.set_xlabel("milliseconds per input", color=MUTED)
         axes.set_xlim(left=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(colors=MUTED, labelsize=8)
+        plain(axes)
     panels[0].set_ylabel(f"{figures['task']}: {figures['metric']} x 100", color=MUTED)
     handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=SMALL)
 
 
 def _where(point: dict[str, Any]) -> str:
