@@ -19,8 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2, 10_500 + 2_900 + 1_150 + 1_140 + 270
-"""After the first number of each what `accelerate`, `serve`, `score` and rerankers need."""
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2, 10_500 + 2_900 + 1_150 + 1_140 + 270 + 70
+"""After the first number of each what `accelerate`, `serve`, `score` and rerankers need; then bad input to these."""
 
 BUDGET = {
     "arrows": 0,
