@@ -83,7 +83,7 @@ def score(answerer: Answerer, source: Path, window: int) -> None:
     form = FORMS["csv"](verdicts.columns)
     windows = sound_windows(InputFiles((source,), answerer.task, window=window).windows(), verdicts, "fail")
     with staged(target, {}) as place:
-        score_windows(answered_here(answerer, windows), verdicts, form, place.add, place.counts)
+        score_windows(answered_here(answerer, windows), verdicts, form, place.add, place.counts, "fail")
         place.finish(form)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import socket
 
 import pyarrow
 import pytest
+import torch
 import zstandard
 from models import tiny
 from pyarrow import parquet
@@ -32,6 +34,19 @@ def refused(capsys, *arguments) -> str:
     return line
 
 
+def in_parquet(**columns) -> bytes:
+    parquet.write_table(pyarrow.table(columns), sink := io.BytesIO())
+    return sink.getvalue()
+
+
+NOT_UTF_8 = pyarrow.StringArray.from_buffers(1, pyarrow.py_buffer(b"\0\0\0\0\1\0\0\0"), pyarrow.py_buffer(b"\xff"))
+BEYOND = pyarrow.array([2**62], pyarrow.timestamp("us"))
+
+RECORD = (
+    b'{"settings": {}, "windows": 1000, "finished": false, '
+    b'"counts": {"read": 5, "answered": 5, "skipped": 0, "recorded": 0}}'
+)
+
 FILES = {
     "unknown format": ("a.xml", GOOD, "unknown extension"),
     "no rows": ("a.jsonl", b"", "no rows"),
@@ -49,6 +64,9 @@ FILES = {
     "not Parquet": ("a.parquet", GOOD, "not a Parquet file"),
     "broken quotes": ("a.csv", b'text\n"good\n', "the CSV row is broken"),
     "ragged": ("a.csv", b"text,x\ngood,1,2\n", "ragged"),
+    "not UTF-8 in Parquet": ("a.parquet", in_parquet(text=NOT_UTF_8), "row 1: the text cannot be read"),
+    "a time beyond Python": ("a.parquet", in_parquet(text=["good"], x=BEYOND), "date value out of range"),
+    "bytes": ("a.parquet", in_parquet(text=["good"], x=[b"x"]), "write to a name that ends in .parquet"),
     "label is there": ("a.jsonl", b'{"text": "good", "label": 1}\n', "--prefix predicted_"),
 }
 
@@ -83,6 +101,12 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(model, tmp_path, capsys, name
         (["in.jsonl", "o.jsonl", "--format", "xml"], "unknown --format"),
         (["in.jsonl", "o.jsonl", "--on-error", "ignore"], "one of fail, skip, record"),
         (["in.jsonl", "o.jsonl", "--window", "0"], "--window"),
+        (["in.jsonl", "o.jsonl", "--window", "9" * 25], "--window is too large"),
+        (["in.jsonl", "o.jsonl", "--threads", "99999"], "--threads is out of range"),
+        (["in.jsonl", "o.jsonl", "--prefix", "a\tb"], "--prefix is no part of a name"),
+        (["in.jsonl", "o" * 246 + ".jsonl"], "name too long"),
+        (["-", "o.jsonl", "--rows", "2"], "standard input is answered as a whole"),
+        (["o.jsonl.partial/*", "o.jsonl"], "no file matches"),
         (["in.jsonl", "o.jsonl", "--batch-size", "0"], "--batch-size"),
         (["in.jsonl", "o.jsonl", "--max-length", "-1"], "--max-length"),
         (["in.jsonl", "o.jsonl", "--ray=somewhere"], "--ray is not an address"),
@@ -113,12 +137,37 @@ def test_out_among_the_files_of_a_pattern(model, tmp_path, capsys):
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 100
 
 
-def test_a_model_that_is_no_classifier(tmp_path, capsys):
-    powerbert.save(tiny("bert", "Model"), tokenizer_for(), tmp_path / "model")
+@pytest.mark.parametrize("head", ["Model", "ForMultipleChoice", "ForTokenClassification"])
+def test_a_model_that_is_no_classifier(tmp_path, capsys, head):
+    powerbert.save(tiny("bert", head), tokenizer_for(), tmp_path / "model")
     (tmp_path / "in.jsonl").write_bytes(GOOD)
     asked = ["score", tmp_path / "in.jsonl", tmp_path / "out.jsonl", "--model", tmp_path / "model"]
     assert "does not answer texts" in refused(capsys, *asked)
     assert sorted(os.listdir(tmp_path)) == ["in.jsonl", "model"]
+
+
+def test_a_stopped_run_is_no_input_and_its_record_is_read_strictly(model, tmp_path, capsys):
+    (tmp_path / "in.jsonl").write_bytes(GOOD)
+    (tmp_path / "out.jsonl.partial").mkdir()
+    (tmp_path / "out.jsonl.partial" / "a.jsonl").write_bytes(GOOD)
+    asked = [tmp_path / "out.jsonl", "--model", model]
+    assert "a stopped run has left" in refused(capsys, "score", tmp_path / "out.jsonl.partial" / "*", *asked)
+    for content in (b"5", b"{}", b'{"settings": 5}', RECORD.replace(b"1000", b'"a"'), RECORD):
+        (tmp_path / "out.jsonl.partial" / "record.json").write_bytes(content)
+        assert "record.json cannot be read" in refused(capsys, "score", tmp_path / "in.jsonl", *asked)
+
+
+def test_an_answer_that_is_no_number_is_a_fault_of_its_row(tmp_path, capsys):
+    model = tiny("bert")
+    with torch.no_grad():
+        model.classifier.weight.fill_(3e38)  # finite, as a folder's weights have to be; its sums are not
+    powerbert.save(model, tokenizer_for(), tmp_path / "model")
+    (tmp_path / "in.jsonl").write_bytes(GOOD[:17])
+    asked = ["score", tmp_path / "in.jsonl", tmp_path / "out.csv", "--model", tmp_path / "model"]
+    assert "line 1: the model's answer is not a number" in refused(capsys, *asked)
+    assert "no row could be answered" in refused(capsys, *asked, "--on-error", "skip")
+    assert run(*asked, "--on-error", "record") == 0
+    assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("good,,,")
 
 
 def test_parquet_files_of_other_columns_and_a_row_of_another_type(model, tmp_path, capsys):
@@ -129,7 +178,7 @@ def test_parquet_files_of_other_columns_and_a_row_of_another_type(model, tmp_pat
     assert "b.parquet, row 1: the columns have other types" in found
     json_lines(tmp_path / "in.jsonl", [{"text": "good", "x": 1}, {"text": "bad", "x": "one"}])
     found = refused(capsys, "score", tmp_path / "in.jsonl", tmp_path / "two.parquet", *asked)
-    assert "in.jsonl, line 2: column 'x' has values of two types" in found
+    assert "in.jsonl, line 2: column 'x' is of no one type of Parquet" in found
 
 
 def test_nobody_at_the_address_and_no_ray_at_all(model, tmp_path, monkeypatch, capsys):

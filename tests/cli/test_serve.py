@@ -12,7 +12,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from models import tiny
 from servers import some_texts, started
+from texts import tokenizer_for
 
 import powerbert
 from powerbert.cli import commands
@@ -40,9 +42,19 @@ def test_mistakes_are_one_line_before_the_model_is_loaded(capsys, tmp_path):
     assert "needs an API key" in refusal(capsys, "missing", "--host", "0.0.0.0")
     assert "does not fit into the queue" in refusal(capsys, "missing", "--queue", "5")
     assert "too small" in refusal(capsys, "missing", "--port", "-1")
-    assert "is not a folder" in refusal(capsys, str(tmp_path / "missing"), "--port", "0")
+    for name in (str(tmp_path / "missing"), "", "x" * 5000):
+        assert "is not a folder" in refusal(capsys, name, "--port", "0")
+    for deadline in ("0", "nan", "inf"):
+        assert "--deadline is too" in refusal(capsys, "missing", "--deadline", deadline)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "cannot be served" in refusal(capsys, "missing", "--port", str(taken.getsockname()[1]))
+
+
+def test_a_folder_that_cannot_be_served_is_one_line(capsys, tmp_path):
+    powerbert.save(tiny("bert"), tokenizer_for(), tmp_path / "plain")
+    assert "no smaller budget to spend" in refusal(capsys, str(tmp_path / "plain"), "--port", "0", "--adaptive")
+    powerbert.save(tiny("bert", "ForMultipleChoice"), tokenizer_for(), tmp_path / "choice")
+    assert "reads several inputs at once" in refusal(capsys, str(tmp_path / "choice"), "--port", "0")
 
 
 def test_a_missing_extra_names_the_pip_command(capsys, monkeypatch):

@@ -62,6 +62,7 @@ def test_predict_and_rank_are_those_of_the_cross_encoder(scoring):
     one = ours.predict(PAIRS[1])
     assert one == pytest.approx(theirs.predict(PAIRS[1]), abs=1e-5)
     assert_same_ranks(ours.rank(QUERY, DOCUMENTS), theirs.rank(QUERY, DOCUMENTS))
+    assert_same_ranks(ours.rank(QUERY, iter(DOCUMENTS)), theirs.rank(QUERY, DOCUMENTS))
     few = {"top_k": 3, "return_documents": True}
     assert_same_ranks(ours.rank(QUERY, DOCUMENTS, **few), theirs.rank(QUERY, DOCUMENTS, **few))
     tanh = torch.nn.Tanh()
@@ -153,7 +154,11 @@ def test_refusals_are_one_line(scoring, classifying, tmp_path):
     assert "no documents" in refusal(PowerBertError, lambda: ours.rank(QUERY, []))
     assert "no documents" in refusal(PowerBertError, lambda: ours.rank(QUERY, "a string"))
     assert "pair 1 is not a pair" in refusal(PowerBertError, lambda: ours.rank(QUERY, ["good", 3]))
-    assert "pair 0 is not a pair" in refusal(PowerBertError, lambda: ours.predict("good film"))
+    for given in ("good film", None, 5):
+        assert "there are no pairs" in refusal(PowerBertError, lambda given=given: ours.predict(given))
+    assert "no documents" in refusal(PowerBertError, lambda: ours.rank(QUERY, None))
+    broken = {"activation_fn": lambda logits: logits * torch.nan}
+    assert "not a number" in refusal(PowerBertError, lambda: ours.rank(QUERY, DOCUMENTS, **broken))
     assert "pair 0 is not a pair" in refusal(PowerBertError, lambda: ours.predict([("good", "bad", "dull")]))
     assert "batch_size" in refusal(PowerBertError, lambda: ours.predict(PAIRS, batch_size=0))
     assert "top_k" in refusal(PowerBertError, lambda: ours.rank(QUERY, DOCUMENTS, top_k=0))

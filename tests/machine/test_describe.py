@@ -87,7 +87,7 @@ def test_the_user_wins_then_the_environment(cores, monkeypatch):
         assert choose_threads()[0] == 4
 
 
-@pytest.mark.parametrize("asked", [0, -1, 1.5, True])
+@pytest.mark.parametrize("asked", [0, -1, 1.5, True, 100_000])
 def test_a_number_of_threads_that_is_none_is_refused(asked):
     with pytest.raises(PowerBertError, match="--threads is out of range"):
         choose_threads(asked)

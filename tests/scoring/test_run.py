@@ -34,7 +34,12 @@ def test_what_is_read_adds_up_and_a_row_is_written_or_counted_as_skipped(windows
     verdicts, parts = Verdicts(ENGINE, TASK, errors=record), []
     answered = [(window(good), numpy.tile(numpy.float32([0, 1]), (sum(good), 1))) for good in windows]
     counts = score_windows(
-        answered, verdicts, JsonLines(verdicts.columns), lambda part, counts: parts.append((part, counts)), Counts()
+        answered,
+        verdicts,
+        JsonLines(verdicts.columns),
+        lambda part, counts: parts.append((part, counts)),
+        Counts(),
+        "skip",
     )
     read, good = sum(map(len, windows)), sum(map(sum, windows))
     bad = read - good
@@ -59,3 +64,22 @@ def test_an_added_column_never_hides_one_of_the_input():
     with pytest.raises(DataError, match=r"a\.csv, line 2: there is a column 'score' already"):
         list(sound_windows([rows], Verdicts(ENGINE, TASK), "record"))
     assert list(sound_windows([rows], Verdicts(ENGINE, TASK, prefix="p_"), "fail")) == [rows]
+
+
+@pytest.mark.parametrize("broken", [numpy.nan, numpy.inf])
+def test_an_answer_that_is_no_number_is_a_fault_of_its_row(broken):
+    logits = numpy.float32([[0, 1], [broken, 0], [1, 0]])
+    answered = [(window([True, False, True, True]), logits)]
+
+    def scored(on_error):
+        verdicts, parts = Verdicts(ENGINE, TASK, errors=on_error == "record"), []
+        form = JsonLines(verdicts.columns)
+        return score_windows(answered, verdicts, form, lambda part, _: parts.append(part), Counts(), on_error), parts
+
+    assert scored("skip")[0] == Counts(4, 2, 2, 0)
+    counts, (part,) = scored("record")
+    assert counts == Counts(4, 2, 0, 2)
+    assert b"row 2: the model's answer is not a number" in part.splitlines()[2]
+    assert [line.count(b'"error": null') for line in part.splitlines()] == [1, 0, 0, 1]
+    with pytest.raises(RowError, match="bad, or go on"):
+        scored("fail")

@@ -137,12 +137,33 @@ def test_values_that_are_no_text_are_json_in_a_cell():
     ("name", "parts", "says"),
     [
         ("csv", [[{"a": "x"}], [{"b": "x"}]], "there is a new column 'b'"),
-        ("parquet", [[{"a": 1}], [{"a": "x"}]], "column 'a' has values of two types"),
-        ("parquet", [[{"a": 1}, {"a": "x"}]], "column 'a' has values of two types"),
+        ("parquet", [[{"a": 1}], [{"a": "x"}]], "column 'a' is of no one type of Parquet"),
+        ("parquet", [[{"a": 1}, {"a": "x"}]], "column 'a' is of no one type of Parquet"),
         ("tsv", [[{"a": "x\ty"}]], "a TSV field holds no tab"),
-        ("csv", [[{"a": "\ud800"}]], "half of a character"),
+        ("csv", [[{"a": "\ud800"}]], "line 1: the row cannot be written; .*UnicodeEncodeError"),
+        ("parquet", [[{"\ud800": 1}]], "line 1: the rows cannot be written as Parquet"),
+        ("parquet", [[{"a": 10**30}]], "column 'a' is of no one type of Parquet"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused(name, parts, says):
     with pytest.raises(DataError, match=says):
         written(name, parts, f"a.{name}")
+
+
+def test_rows_without_a_column_of_their_own_are_rows():
+    """As where no line of a file could be read, and all are recorded."""
+    found = parquet.read_table(io.BytesIO(written("parquet", [[{}, {}]], "a.parquet")))
+    assert found.to_pylist() == [ANSWER, ANSWER]
+
+
+def test_parquet_keeps_every_type_of_parquet_and_what_its_schema_says():
+    """Also those that Arrow cannot take single rows of. Oracle: the rows themselves."""
+    kinds = {"view": pyarrow.string_view(), "bytes": pyarrow.binary_view(), "list": pyarrow.list_view(pyarrow.int64())}
+    values = {"view": ["a", None, "c", "d"], "bytes": [b"\xff", b"", None, b"d"], "list": [[1], [], None, [2, 3]]}
+    fields = [pyarrow.field(name, kind, metadata={"own": name}) for name, kind in kinds.items()]
+    batch = pyarrow.table(values, schema=pyarrow.schema(fields)).to_batches()[0]
+    rows = [(RawRow(i, ArrowRow(batch, i, tuple(kinds)), f"row {i}"), ANSWER) for i in (0, 2, 3)]
+    found = parquet.read_table(io.BytesIO(FORMS["parquet"](ADDED).encode(rows)))
+    assert found.to_pylist() == [{name: values[name][i] for name in kinds} | ANSWER for i in (0, 2, 3)]
+    assert found.schema.field("view").metadata[b"own"] == b"view"
+    assert found.schema.types[:3] == list(kinds.values())

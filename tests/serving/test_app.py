@@ -7,10 +7,12 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import numpy as np
 import pytest
 from servers import HeldEngine, expected, running, some_texts
 
 import powerbert
+from powerbert.engines.engine import Answer
 from powerbert.serving.app import BUDGET_HEADER, Service, make_api
 from powerbert.serving.limits import ServeLimits
 
@@ -162,6 +164,7 @@ def test_info_health_metrics_and_the_description_of_the_api(served):
     assert info["model_type"]["classifier"]["id2label"] == {"0": "bad", "1": "good"}
     assert (info["max_input_length"], info["budgets"], info["engine"]) == (512, ["2x", "3x"], "torch")
     assert httpx.get(f"{served}/health").content == b""
+    assert httpx.head(f"{served}/health").status_code == 200
     assert "powerbert_word_vectors_total" in httpx.get(f"{served}/metrics").text
     paths = httpx.get(f"{served}/openapi.json").json()["paths"]
     assert {"/predict", "/rerank", "/", "/info", "/health", "/metrics"} <= set(paths)
@@ -214,6 +217,14 @@ def test_an_engine_that_fails_or_answers_nonsense_is_a_424(held):
         failed = post(address, "/predict", inputs="good")
         assert (failed.status_code, failed.json()["error_type"]) == (424, "backend")
         assert "secret" not in failed.text
+
+
+def test_a_score_that_is_no_number_is_a_424(held, monkeypatch):
+    monkeypatch.setattr(held.engine, "answer", lambda inputs, retained: Answer(np.float32([[np.nan, 0]]), None))
+    with running(held) as address:
+        for answer in (post(address, "/predict", inputs="good"), post(address, "/", inputs="good")):
+            assert (answer.status_code, answer.json()["error"]) == (424, "a score is not a number")
+        assert "a score is not a number" in httpx.get(f"{address}/?text=good").text
 
 
 def ask(service, messages, body=b'{"inputs": "a good film"}'):

@@ -26,7 +26,13 @@ def test_an_address_is_taken_but_refuses_until_the_server_runs():
 def test_an_address_that_cannot_be_had_is_one_line():
     with bind("127.0.0.1", 0) as bound:
         bound.listen()
-        for host, port in (bound.getsockname(), ("256.1.1.1", 1), ("127.0.0.1", 70_000), ("192.0.2.1", 8080)):
+        for host, port in (
+            bound.getsockname(),
+            ("256.1.1.1", 1),
+            ("127.0.0.1", 70_000),
+            ("192.0.2.1", 8080),
+            ("é" * 300, 1),
+        ):
             with pytest.raises(PowerBertError, match="cannot be served") as refusal:
                 bind(host, port)
             assert "\n" not in str(refusal.value)

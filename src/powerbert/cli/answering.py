@@ -95,9 +95,15 @@ class ScoreFlags(Answering, Figures):
         for flag, (name, names) in (known | {"--on-error": (self.on_error, ("fail", "skip", "record"))}).items():
             if name is not None and name not in names:
                 raise PowerBertError(f"unknown {flag}", got=name, rule="one of " + ", ".join(names))
+        if not self.prefix.isprintable():
+            rule = "it has no tab, line end or control character"
+            raise PowerBertError("--prefix is no part of a name", got=self.prefix, rule=rule)
         if self.ray is not None and not ADDRESS.fullmatch(self.ray):
             rule = "auto, HOST:PORT or ray://HOST:PORT, and nothing for a cluster of this machine"
             raise PowerBertError("--ray is not an address", got=self.ray, rule=rule)
+        if self.rows_in == STANDARD_OUTPUT and (self.rows, self.split, self.glue) != (None, None, None):
+            remedy = "give a file, or leave out --rows, --split and --glue"
+            raise PowerBertError("standard input is answered as a whole", remedy=remedy)
         if self.glue is not None and self.rows is not None:
             raise PowerBertError("a submission has all rows", got=f"--rows {self.rows}", remedy="leave it out")
         if self.json == self.rows_out == STANDARD_OUTPUT:
@@ -129,7 +135,7 @@ class ServeFlags(Flags):
     adaptive: Annotated[bool, _ADAPTIVE] = False
     word_vectors: Annotated[int, "Word-vectors of a batch at encoder 1, at most.", None, 1] = ServeLimits.word_vectors
     queue: Annotated[int, "Inputs that may wait; more are refused with 429.", None, 1] = ServeLimits.waiting
-    deadline: Annotated[float, "Seconds after which a request is answered with 504.", None, 0] = ServeLimits.deadline
+    deadline: Annotated[float, "Seconds after which a request is answered with 504.", None, 1] = ServeLimits.deadline
     max_inputs: Annotated[int, "Inputs of a request, at most.", None, 1] = ServeLimits.inputs
     max_characters: Annotated[int, "Characters of an input, at most.", None, 1] = ServeLimits.characters
     max_bytes: Annotated[int, "Bytes of a request, at most.", None, 1] = ServeLimits.body

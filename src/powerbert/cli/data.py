@@ -67,7 +67,8 @@ def open_model(asked: Answering, columns: Columns, data: str | None = None) -> t
     if not _answers(engine, task):
         got = f"{len(engine.labels)} labels: {', '.join(list(engine.labels.values())[:5])}"
         remedy = "run finetune first, or name the task it was trained on"
-        raise UnsupportedModelError(f"{asked.model} does not answer {task.name}", got=got, remedy=remedy)
+        what = columns.task or f"texts of your own by {task.kind}"
+        raise UnsupportedModelError(f"{asked.model} does not answer {what}", got=got, remedy=remedy)
     return engine, task
 
 
@@ -150,6 +151,6 @@ def tell_findings(data: Data) -> None:
 def existing_folder(folder: str) -> Path:
     """The folder of a model, absolute, so that a later step finds it from anywhere."""
     path = Path(os.path.expanduser(folder))  # Path's own raises where there is no such user
-    if not path.is_dir():
+    if not folder or not os.path.isdir(path):  # Path's own raises: a name that is too long
         raise ModelFolderError(f"{folder} is not a folder", remedy="give the folder of a model")
     return path.resolve()

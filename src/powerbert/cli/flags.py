@@ -16,6 +16,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.studies.registry import STUDIES, find_study
 from powerbert.tasks.task import check_max_length
 
+MOST = 2**31 - 1  # of any number: what counts with it counts in 32 bits, or stops in time
 ARGUMENT = "ARGUMENT"  # in the place of a METAVAR: the field is given by its position, without a flag
 CALIBRATION = 256  # rows from which int8 in OpenVINO takes its scales; what gives scales is not compared
 
@@ -59,6 +60,8 @@ class Flags:
             value, flag = getattr(self, field.name), flag_of(field)
             if value is not None and least is not None and value < least:
                 raise PowerBertError(f"{flag} is too small", got=value, rule=f"at least {least}")
+            if value is not None and least is not None and not value <= MOST:  # nor NaN
+                raise PowerBertError(f"{flag} is too large", got=value, rule=f"at most {MOST:,}")
             if value is not None and field.name in OUTPUTS and metavar == "FILE":
                 check_file(value, flag)
 

@@ -13,7 +13,7 @@ from powerbert import __version__
 from powerbert.cli.answering import ScoreFlags
 from powerbert.cli.data import existing_folder, is_task_folder, open_model, read_rows, say_engine, task_of
 from powerbert.cli.flags import Columns
-from powerbert.cli.output import STANDARD_OUTPUT, bar, check_file, note, write_json, write_output, writing
+from powerbert.cli.output import STANDARD_OUTPUT, bar, check_file, located, note, write_json, write_output, writing
 from powerbert.errors import DataError, PowerBertError
 from powerbert.folders.manifest import folder_digest, glance
 from powerbert.machine.describe import choose_threads
@@ -45,9 +45,11 @@ def score(asked: ScoreFlags, columns: Columns) -> None:
         raise PowerBertError("--glue is not a folder", got=asked.glue, remedy="create it first")
     target = _target(asked)
     name = _format(asked, target)
-    inputs = None
-    if not _is_part_of_a_task(asked, columns):
-        columns, inputs = _inputs(asked, columns, target)
+    inputs, part = None, _is_part_of_a_task(asked, columns)
+    if columns.task is None and columns.text is None:
+        columns = _default_columns(asked, columns)
+    if not part:
+        inputs = _inputs(asked, columns, target)
     elif asked.ray is not None:
         raise PowerBertError("--ray reads files", remedy="give IN without --split, --rows and --glue, or leave it out")
     with nullcontext() if asked.ray is None else cluster(asked.ray) as ray:
@@ -100,7 +102,7 @@ def _run(
         found = answered(windows, shown.update)
         if asked.glue is not None:
             found = _collecting(found, task, collected)
-        counts = score_windows(found, verdicts, form, add, before)
+        counts = score_windows(found, verdicts, form, add, before, asked.on_error)
     place.finish(form)
     seconds = time.perf_counter() - start
     rate = (counts.answered - before.answered) / seconds
@@ -129,22 +131,29 @@ def _is_part_of_a_task(asked: ScoreFlags, columns: Columns) -> bool:
     return not whole or given.startswith(HUB) or is_task_folder(given, columns)
 
 
-def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> tuple[Columns, InputFiles]:
-    """The files, and the columns of their texts: of one text per line its own, else by default `text`."""
+def _default_columns(asked: ScoreFlags, columns: Columns) -> Columns:
+    """The columns of texts that were not named: `text`, and of one pair per line also `text_pair`."""
+    given = asked.rows_in or ""
+    first = None if given.startswith(HUB) or os.path.isdir(given) else find_inputs(given)[0]
+    if first is None or first == PIPED or (asked.input_format or named_format(first.name)) != "txt":
+        return replace(columns, text="text")
+    return replace(columns, text="text", text_pair="text_pair" if has_pairs(first) else None)
+
+
+def _inputs(asked: ScoreFlags, columns: Columns, target: Path | None) -> InputFiles:
+    """The files that are read."""
     paths = find_inputs(asked.rows_in or "")
     if target is not None:
         paths = tuple(path for path in paths if staging_folder(target) not in path.parents)
+        if not paths:
+            what, rule = "IN is what a stopped run has left", "that is no input of it"
+            raise PowerBertError(what, got=asked.rows_in, rule=rule, remedy="give other files")
         if target in paths:
             rule = "nothing is written over what is read"
             raise PowerBertError("OUT is one of the inputs", got=str(target), rule=rule, remedy="give another name")
-    if columns.task is None and columns.text is None:
-        columns = replace(columns, text="text")
-        plain = asked.input_format == "txt" or (asked.input_format is None and named_format(paths[0].name) == "txt")
-        if plain and paths[0] != PIPED and has_pairs(paths[0]):
-            columns = replace(columns, text_pair="text_pair")
     if asked.ray is not None and paths == (PIPED,):
         raise PowerBertError("--ray reads files", got="standard input", remedy="give a file that all machines see")
-    return columns, InputFiles(paths, task_of(columns), asked.input_format, asked.window)
+    return InputFiles(paths, task_of(columns), asked.input_format, asked.window)
 
 
 def _file_rows(inputs: InputFiles, task: Task) -> Work:
@@ -181,6 +190,7 @@ def _target(asked: ScoreFlags) -> Path | None:
     target = Path(given).resolve()
     if target.exists() and not target.is_file():
         return None
+    located(str(staging_folder(target)), "OUT")  # its name is longer
     check_target(target)
     return target
 

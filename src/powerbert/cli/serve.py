@@ -3,7 +3,9 @@
 from powerbert.cli.answering import ServeFlags
 from powerbert.cli.data import existing_folder, open_answering
 from powerbert.cli.output import note, working
+from powerbert.errors import PowerBertError
 from powerbert.serving.app import Service, make_api
+from powerbert.serving.batcher import smaller_budgets
 from powerbert.serving.limits import ServeLimits
 from powerbert.serving.server import address_of, bind, make_server, run_server
 
@@ -21,6 +23,9 @@ def serve(asked: ServeFlags) -> None:
     )
     with bind(asked.host, asked.port) as bound:
         engine = open_answering(asked, asked.engine)
+        if asked.adaptive and not smaller_budgets(engine):
+            what, remedy = "--adaptive has no smaller budget to spend", "leave it out, or give a folder with a dial"
+            raise PowerBertError(what, got=asked.model, remedy=remedy)
         service = Service(engine, existing_folder(asked.model), limits=limits, adaptive=asked.adaptive)
         with working("warming up"):
             service.batcher.warm_up()

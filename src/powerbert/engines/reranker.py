@@ -1,7 +1,8 @@
 """A function from pairs to scores, called as a CrossEncoder of sentence-transformers is, in any engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ class Reranker:
         apply_softmax: scores of several labels add up to 1.
         convert_to_numpy, convert_to_tensor: one array, one tensor, or with neither a list of tensors.
         """
-        alone = len(inputs) > 0 and not isinstance(inputs[0], list | tuple)
-        pairs = [_pair(pair, number) for number, pair in enumerate([inputs] if alone else inputs)]
+        given = _listed(inputs, "there are no pairs", _A_PAIR)
+        alone = len(given) > 0 and not isinstance(given[0], list | tuple)
+        pairs = [_pair(pair, number) for number, pair in enumerate([given] if alone else given)]
         if type(batch_size) is not int or batch_size < 1:
             raise PowerBertError("batch_size is out of range", got=batch_size, rule="a whole number from 1")
         scores = (activation_fn or _APPLIED[self.activation])(self._logits(pairs, batch_size, bool(show_progress_bar)))
@@ -90,15 +92,18 @@ class Reranker:
         if self.num_labels != 1:
             got, rule = f"{self.num_labels} labels", "rank orders by one score"
             raise UnsupportedModelError("the model is not a reranker", got=got, rule=rule, remedy="use predict")
-        if isinstance(documents, str) or not len(documents):
-            raise PowerBertError("there are no documents", got=documents, rule="a list of one string or more")
+        what, rule = "there are no documents", "a list of one string or more"
+        if not (given := _listed(documents, what, rule)):
+            raise PowerBertError(what, got=documents, rule=rule)
         if top_k is not None and (type(top_k) is not int or top_k < 1):
             raise PowerBertError("top_k is out of range", got=top_k, rule="a whole number from 1, or None")
-        pairs = [(query, document) for document in documents]
+        pairs = [(query, document) for document in given]
         how: dict[str, Any] = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
         found = self.predict(pairs, **how, activation_fn=activation_fn).tolist()
+        if any(map(isnan, found)):
+            raise PowerBertError("a score is not a number", rule="rank orders by numbers", remedy="check the model")
         order = sorted(range(len(found)), key=lambda i: -found[i])[:top_k]
-        texts = [{"text": document} if return_documents else {} for document in documents]
+        texts = [{"text": document} if return_documents else {} for document in given]
         return [{"corpus_id": i, "score": found[i]} | texts[i] for i in order]
 
     def _logits(self, pairs: list[tuple[str, str]], batch_size: int, progress: bool) -> Tensor:
@@ -123,6 +128,13 @@ def reranker(
         rule, remedy = "one reads both texts at once and scores them", "train a CrossEncoder on this model first"
         raise UnsupportedModelError(f"{folder} is not a cross-encoder", got=names, rule=rule, remedy=remedy)
     return Reranker(pipeline(folder, engine, precision, budget=budget).engine)
+
+
+def _listed(given: Any, what: str, rule: str) -> list[Any]:
+    """What is given as a list; a string is none, although it has parts."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise PowerBertError(what, got=given, rule=rule)
+    return list(given)
 
 
 def _pair(pair: Any, number: int) -> tuple[str, str]:

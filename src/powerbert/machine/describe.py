@@ -22,6 +22,7 @@ from powerbert.errors import PowerBertError
 _ISA = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 _PACKAGES = ("powerbert", "torch", "transformers", "onnxruntime", "openvino")
 _OTHERS = 0.1  # share of the machine that others may use before a measurement is called disturbed
+MOST_THREADS = 1024  # no machine gains by more, and the libraries die where the system has none to give
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _SILENCE = 0.25  # seconds for which this process is silent, to hear how many cores others use
 
@@ -114,8 +115,9 @@ def duration(seconds: float) -> str:
 def choose_threads(asked: int | None = None) -> tuple[int, str]:
     """The number of threads, and why: what was asked for, else the environment's, else the free cores."""
     if asked is not None:
-        if type(asked) is not int or asked < 1:
-            raise PowerBertError("--threads is out of range", got=asked, rule="a whole number from 1")
+        if type(asked) is not int or not 1 <= asked <= MOST_THREADS:
+            rule = f"a whole number from 1 to {MOST_THREADS}"
+            raise PowerBertError("--threads is out of range", got=asked, rule=rule)
         return asked, "as asked"
     for name in VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()

@@ -170,10 +170,13 @@ def _checked(source: Source, task: Task) -> Iterator[InputRow]:
             yield InputRow(row, {}, row.fault)
             continue
         names = names or resolve(source, task, row)
-        texts = {role: row.values.get(column) for role, column in names.items()}
         try:
+            texts = {role: row.values.get(column) for role, column in names.items()}
             check_row(row, texts, names)
         except DataError as fault:
+            yield InputRow(row, {}, fault)
+        except (ValueError, OverflowError) as error:  # of Parquet: bytes that are no UTF-8, a time beyond Python's
+            fault = row.error("the text cannot be read", str(error), remedy="correct or remove the row")
             yield InputRow(row, {}, fault)
         else:
             yield InputRow(row, texts)

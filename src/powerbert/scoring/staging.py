@@ -110,10 +110,16 @@ def staging_folder(target: Path) -> Path:
 def begun(target: Path) -> dict[str, Any]:
     """The record of a run that was stopped; empty if there is none."""
     path = staging_folder(target) / RECORD
-    if not path.is_file():
+    if not path.exists():
         return {}
     with one_line(f"{path} cannot be read", f"remove {path.parent} to begin again", PowerBertError):
-        return dict(json.loads(path.read_bytes()))
+        known: dict[str, Any] = json.loads(path.read_bytes())
+        numbers = (known["windows"], *asdict(Counts(**known["counts"])).values())
+        if not (isinstance(known["settings"], dict) and isinstance(known["finished"], bool)):
+            raise TypeError("settings or finished")
+        if not all(type(number) is int and number >= 0 for number in numbers) or numbers[0] > numbers[1]:
+            raise ValueError("windows have rows, and both are counted")
+        return known
 
 
 def check_target(target: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -31,7 +31,7 @@ Scored = Sequence[tuple[RawRow, Mapping[str, Any]]]  # rows, and what is added t
 
 _QUOTED = re.compile('[",\r\n]')
 _NEVER_IN_TSV = re.compile("[\t\r\n]")
-_AS_JSONL = "write to a name that ends in .jsonl"
+_AS_JSONL, _AS_PARQUET = "write to a name that ends in .jsonl", "write to a name that ends in .parquet"
 
 
 class Form(ABC):
@@ -75,7 +75,7 @@ class JsonLines(Form):
 
     def encode(self, rows: Scored) -> bytes:
         """A line for each row."""
-        return b"".join(_json_line(raw, {**raw.values, **added}) for raw, added in rows)
+        return b"".join(_json_line(raw, added) for raw, added in rows)
 
     def resume(self, first: Path) -> None:
         """Every line says its columns itself."""
@@ -90,13 +90,14 @@ class Separated(Form):
         """A line for each row, after a header."""
         first, columns = self._settle(rows)
         lines = [self._line(rows[0][0], (*columns, *self.added))] if first else []
-        lines += [self._line(raw, (*map(raw.values.get, columns), *added.values())) for raw, added in rows]
-        with one_line("a row cannot be written: it has half of a character", _AS_JSONL, DataError):
-            return "".join(f"{line}\n" for line in lines).encode()
+        lines += [self._line(raw, chain(map(raw.values.get, columns), added.values())) for raw, added in rows]
+        return b"".join(lines)
 
-    def _line(self, raw: RawRow, cells: Iterable[object]) -> str:
-        with one_line(f"{raw.place}: the row cannot be written", _AS_JSONL, DataError):
-            return self.separator.join(self.field(_cell(cell)) for cell in cells)
+    def _line(self, raw: RawRow, cells: Iterable[object]) -> bytes:
+        """The cells are fetched here: a value of Parquet may be none of Python's."""
+        remedy = _AS_PARQUET if isinstance(raw.values, ArrowRow) else _AS_JSONL
+        with one_line(f"{raw.place}: the row cannot be written", remedy, DataError):
+            return f"{self.separator.join(self.field(_cell(cell)) for cell in cells)}\n".encode()
 
     def field(self, text: str) -> str:
         """A value as it stands between separators."""
@@ -135,10 +136,15 @@ class ParquetForm(Form):
 
     def encode(self, rows: Scored) -> bytes:
         """A Parquet file of its own."""
-        table = _arrow_table(rows) if isinstance(rows[0][0].values, ArrowRow) else self._typed(rows)
-        for name, kind in self.added.items():
-            values = [added[name] for _, added in rows]
-            table = table.append_column(name, pyarrow.array(values, _ARROW_TYPES[kind]))
+        added = {
+            name: pyarrow.array([values[name] for _, values in rows], _ARROW_TYPES[kind])
+            for name, kind in self.added.items()
+        }
+        with one_line(f"{rows[0][0].place}: the rows cannot be written as Parquet", _AS_JSONL, DataError):
+            if isinstance(rows[0][0].values, ArrowRow):
+                table = _beside(_arrow_table(rows), added)
+            else:
+                table = pyarrow.table(self._typed(rows) | added)  # at once: rows may have no column of their own
         if self.schema is not None and not table.schema.equals(self.schema):
             rule = f"the columns are those of the first rows: {', '.join(self.schema.names[:20])}"
             raise DataError(f"{rows[0][0].place}: the columns have other types", rule=rule, remedy=_AS_JSONL)
@@ -146,17 +152,17 @@ class ParquetForm(Form):
         parquet.write_table(table, sink)
         return sink.getvalue()
 
-    def _typed(self, rows: Scored) -> Any:
+    def _typed(self, rows: Scored) -> dict[str, Any]:
         """Values of a text file as columns: lists and objects of JSON become JSON text."""
         _, columns = self._settle(rows)
         made = {}
         for name in columns:
             values = [_flat(raw.values.get(name)) for raw, _ in rows]
             kind = None if self.schema is None else self.schema.field(name).type
-            with one_line(f"{rows[0][0].place}: column {name!r} has values of two types", _AS_JSONL, DataError):
+            with one_line(f"{rows[0][0].place}: column {name!r} is of no one type of Parquet", _AS_JSONL, DataError):
                 array = pyarrow.array(values, kind)
             made[name] = array.cast(pyarrow.string()) if pyarrow.types.is_null(array.type) else array
-        return pyarrow.table(made)
+        return made
 
     def resume(self, first: Path) -> None:
         """The schema is that of the first window."""
@@ -193,13 +199,30 @@ def _arrow_table(rows: Scored) -> Any:
     """The rows of Arrow batches as a table, without a way through Python's types."""
     values: list[Any] = [raw.values for raw, _ in rows]  # all of them `ArrowRow`: a run reads one format
     groups = (list(group) for _, group in groupby(values, key=lambda row: id(row.batch)))
-    batches = [group[0].batch.take(pyarrow.array([row.index for row in group])) for group in groups]
+    batches = [part for group in groups for part in _slices(group)]
     with one_line(f"{rows[-1][0].place}: the columns are not those of the rows before", _AS_JSONL, DataError):
         return pyarrow.Table.from_batches(batches).combine_chunks()
 
 
-def _json_line(raw: RawRow, row: Mapping[str, Any]) -> bytes:
-    with one_line(f"{raw.place}: the row cannot be written as JSON", "write to .parquet", DataError):
+def _slices(rows: list[ArrowRow]) -> Iterator[Any]:
+    """Rows of one batch as slices of it, which any type has; Arrow cannot take single rows of every type."""
+    start = 0
+    for end in range(1, len(rows) + 1):
+        if end == len(rows) or rows[end].index != rows[end - 1].index + 1:
+            yield rows[start].batch.slice(rows[start].index, end - start)
+            start = end
+
+
+def _beside(table: Any, added: Mapping[str, Any]) -> Any:
+    """A table with columns added, which keeps what its own schema says."""
+    for name, column in added.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def _json_line(raw: RawRow, added: Mapping[str, Any]) -> bytes:
+    with one_line(f"{raw.place}: the row cannot be written as JSON", _AS_PARQUET, DataError):
+        row = {**raw.values, **added}  # here: a value of Parquet may be none of Python's
         try:
             return f"{json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)}\n".encode()
         except UnicodeEncodeError:  # half of a character, which JSON can spell

@@ -229,7 +229,7 @@ def make_api(service: Service, key: str | None = None) -> FastAPI:
     ):
         app.post(path, response_model=gives, responses=failures, openapi_extra=_takes(kind))(route)
     app.get("/", response_class=HTMLResponse)(service.page)
-    app.get("/health")(service.health)
+    app.api_route("/health", methods=["GET", "HEAD"])(service.health)  # some balancers look at the head alone
     app.get("/info")(service.info)
     app.get("/metrics")(service.prometheus)
     for error in (PowerBertError, Exception, 404, 405):

@@ -24,7 +24,7 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a name may be too long to be one
         raise PowerBertError("the address cannot be served", got=f"{host}:{port}", rule=str(error)) from error
     return bound
 
