@@ -176,8 +176,8 @@ def _checked(source: Source, task: Task) -> Iterator[InputRow]:
         except DataError as fault:
             yield InputRow(row, {}, fault)
         except (ValueError, OverflowError) as error:  # of Parquet: bytes that are no UTF-8, a time beyond Python's
-            fault = row.error("the text cannot be read", str(error), remedy="correct or remove the row")
-            yield InputRow(row, {}, fault)
+            unread = row.error("the text cannot be read", str(error), remedy="correct or remove the row")
+            yield InputRow(row, {}, unread)
         else:
             yield InputRow(row, texts)
 

@@ -69,7 +69,7 @@ def _finite_answers(answered: Answered) -> Answered:
     finite = numpy.isfinite(logits).all(axis=1)
     if finite.all():
         return answered
-    sound, what = iter(finite.tolist()), "the model's answer is not a number"
+    sound, what = iter([*finite]), "the model's answer is not a number"
     rows = [
         row if row.fault is not None or next(sound) else row._replace(fault=row.raw.error(what, None)) for row in window
     ]
