@@ -66,10 +66,10 @@ def _check_faults(window: Window, on_error: str) -> None:
 def _finite_answers(answered: Answered) -> Answered:
     """A window in which a row whose answer is not a number is at fault, as one without a text is."""
     window, logits = answered
-    finite = numpy.isfinite(logits).all(axis=1)
+    finite = numpy.asarray(numpy.isfinite(logits).all(axis=1))
     if finite.all():
         return answered
-    sound, what = iter([*finite]), "the model's answer is not a number"
+    sound, what = iter(finite.tolist()), "the model's answer is not a number"
     rows = [
         row if row.fault is not None or next(sound) else row._replace(fault=row.raw.error(what, None)) for row in window
     ]
