@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from datasets import Dataset
 from matplotlib.figure import Figure
 from models import tiny
 from studied import subject_of
@@ -14,6 +17,9 @@ from powerbert import RetentionConfiguration
 from powerbert.errors import DataError
 from powerbert.report.words import Word
 from powerbert.studies.examples import COLUMNS, _places, chosen_rows, first_eliminated, papers_thirds, study_examples
+from powerbert.studies.study import Subject
+from powerbert.tasks.readers import read_split
+from powerbert.tasks.registry import own_task
 
 GOOD = "the film is good but the plot is dull ."  # 12 word-vectors
 TEXTS = ["good", GOOD, "very good " * 15, "this act was not great and it is bad", "bad"]
@@ -46,6 +52,22 @@ def test_what_survives_is_what_trace_tells():
     assert first["retained"] == [list(row) for row in expected.retained]
     assert (first["label"], first["full"], first["truth"]) == (expected.label, full.label, "LABEL_0")
     assert first["retention"] == retention.to_json()
+
+
+def test_both_texts_of_a_pair_and_numbers_are_traced():
+    rows = [
+        {"text": "the plot is good", "text_pair": f"the film is {word}", "label": i} for i, word in enumerate("abc")
+    ]
+    task = own_task("text", "text_pair", kind="regression")
+    model = tiny("bert", num_labels=1)
+    split = read_split(Dataset.from_list(rows), task)
+    subject = Subject(Path("model"), model, tokenizer_for(), task, split, 40, Path("studies"))
+    outcome = study_examples(subject)
+    first = outcome.figures["examples"][0]
+    assert first["texts"] == ("the plot is good", "the film is a")
+    assert (first["truth"], first["label"]) == ("0", None)
+    assert float(first["full"]) == pytest.approx(first["score"], abs=1)
+    outcome.draw(Figure())
 
 
 def test_the_folders_configuration_comes_before_the_papers():

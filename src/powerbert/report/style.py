@@ -66,7 +66,15 @@ def plain(axes: Axes) -> None:
 def legend(figure: Figure) -> None:
     """Name what is drawn below the axes, where it covers nothing; the layout of the figure is constrained."""
     handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=SMALL, labelcolor=INK)
+    figure.legend(
+        handles,
+        names,
+        loc="outside lower center",
+        ncols=4 if len(names) <= 4 else 3,
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+    )
 
 
 def label(axes: Axes, title: str, across: str, upwards: str) -> None:

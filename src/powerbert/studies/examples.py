@@ -36,7 +36,7 @@ they we you i his her their our your do does did has have had not no so than the
 
 COLUMNS = 84  # characters of a line of words
 _WIDTH, _LINE, _SIDE, _LETTER = 8.0, 0.2, 1.45, 0.602 * SMALL / 72  # inches: all, a line, what is before it, a letter
-_TOP, _SPACED, _APART = 0.5, 1.25 * _LINE, 3.2 * _LINE  # above all, from line to line, of an example beside its words
+_TOP, _SPACED, _APART = 0.5, 1.25 * _LINE, 2.8 * _LINE  # above all, from line to line, of an example beside its words
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TracedInput:
     """One input."""
 
     truth: str
-    before: str | None  # the label of the full model
+    before: str  # the answer of the full model
     trace: Trace
 
     @property
@@ -62,7 +62,7 @@ def study_examples(subject: Subject, retention: RetentionConfiguration | None = 
     found = traced_inputs(subject, retention or subject.retention or papers_thirds(subject.encoders), inputs)
     figures: dict[str, Any] = {"examples": [one.to_json() for one in found]}
     figures |= first_eliminated(one.trace for one in found)
-    same = figures["same_answers"] = sum(one.before == one.trace.label for one in found)
+    same = figures["same_answers"] = sum(one.before == verdict(one.trace)[0] for one in found)
     agrees = figures["function_words_eliminated"] > figures["function_words"] and same == len(found)
     seen = f"{100 * figures['function_words_eliminated']:.0f} % of what goes first are stop words and punctuation, "
     seen += f"{100 * figures['function_words']:.0f} % of all words are; {same} of {len(found)} answers stay; "
@@ -83,7 +83,7 @@ def traced_inputs(subject: Subject, retention: RetentionConfiguration, inputs: i
         text = texts[i]
         parts = (text,) if isinstance(text, str) else text
         before, after = (trace(apply(subject.model, each), subject.tokenizer, *parts) for each in (full, retention))
-        found.append(TracedInput(subject.label_name(subject.labels[i]), before.label, after))
+        found.append(TracedInput(subject.label_name(subject.labels[i]), verdict(before)[0], after))
     remove(subject.model)
     return found
 
@@ -157,17 +157,17 @@ def _draw(figure: Figure, found: Sequence[TracedInput]) -> None:
             side = f"{name} ({len(retained)})"
             axes.text(_SIDE - 0.12, top + 0.7 * _LINE, side, fontsize=SMALL, color=INK, ha="right")
             for i, (word, (line, column)) in enumerate(zip(words, places, strict=True)):
-                _word(axes, _SIDE + _LETTER * column, top + _SPACED * line, word.text, retained=i in retained)
+                _word(axes, _SIDE + _LETTER * column, top + _SPACED * line, word, retained=i in retained)
             top += _SPACED * (1 + places[-1][0])
         top += _APART - 2 * _LINE
 
 
-def _word(axes: Axes, left: float, top: float, text: str, *, retained: bool) -> None:
+def _word(axes: Axes, left: float, top: float, word: Word, *, retained: bool) -> None:
     from matplotlib.patches import Rectangle
 
     if retained:
-        axes.add_patch(
-            Rectangle((left - 0.02, top), _LETTER * len(text) + 0.04, _LINE, facecolor=BLUE, edgecolor="white")
-        )
+        rim = 0.0 if word.joins else 0.02  # none where it touches the piece before it
+        size = (_LETTER * len(word.text) + rim, _LINE)
+        axes.add_patch(Rectangle((left - rim, top), *size, facecolor=BLUE, edgecolor="white", linewidth=0.5))
     colour = "white" if retained else PALE
-    axes.text(left, top + 0.74 * _LINE, text, fontsize=SMALL, family="DejaVu Sans Mono", color=colour)
+    axes.text(left, top + 0.74 * _LINE, word.text, fontsize=SMALL, family="DejaVu Sans Mono", color=colour)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from powerbert.modeling.apply import base_of
 from powerbert.modeling.families import family_of
-from powerbert.report.style import BLUE, INK, RUST, TRACK, label, legend
+from powerbert.report.style import AMBER, BLUE, INK, RUST, TRACK, label, legend
 from powerbert.report.tables import plain_table
 from powerbert.studies.study import StudyOutcome, Subject
 from powerbert.tasks.encoding import LENGTHS, choose_max_length, covering_length, measure_lengths
@@ -87,10 +87,10 @@ def _draw(figure: Figure, figures: dict[str, Any]) -> None:
     step = max(1, round(right / _BARS))
     heights = [100 * sum(counts[at : at + step]) / figures["inputs"] for at in range(0, len(counts), step)]
     axes.bar([at * step for at in range(len(heights))], heights, width=0.9 * step, align="edge", color=BLUE)
-    lines = {f"mean {figures['mean']:.1f}": (figures["mean"], INK, ":"), f"N = {longest}": (longest, RUST, "-")}
+    lines = {f"mean {figures['mean']:.1f}": (figures["mean"], AMBER, "-"), f"N = {longest}": (longest, RUST, "-")}
     lines[f"N' = {figures['covering']}: at most 1 % are longer"] = (figures["covering"], INK, "--")
     for name, (place, colour, dashes) in sorted(lines.items(), key=lambda line: line[1][0]):
-        axes.axvline(place, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+        axes.axvline(place, color=colour, linestyle=dashes, linewidth=2, label=name)
     axes.set_xlim(0, 1.04 * right)
     axes.grid(axis="y", color=TRACK)
     axes.set_axisbelow(True)

@@ -158,12 +158,12 @@ def cls_without(subject: Subject, passed: FullPass, j: int, k: int) -> Tensor:
 
 
 def _finding(figures: dict[str, Any], last: int) -> tuple[bool, str]:
-    """Whether MI rises with k, and is nearer to the entropy in later encoders.
+    """Whether MI, the mean over the encoders, rises with k, and is nearer to the entropy in later encoders.
 
     The last encoder is left out of it: its head reads CLS alone, so that whatever it eliminates changes nothing.
     """
     judged = {j: values for j, values in figures["information"].items() if int(j) < last}
-    by_rank = fmean(trend(values) for values in judged.values()) if judged else 0.0
+    by_rank = trend([fmean(values) for values in zip(*judged.values(), strict=True)]) if judged else 0.0
     lost = {j: figures["entropy"] - fmean(values) for j, values in judged.items()}
     by_encoder = trend([*lost.values()]) if len(lost) > 1 else 0.0
     figures |= {"rises_with_rank": by_rank, "lost": lost, "lost_with_encoder": by_encoder}

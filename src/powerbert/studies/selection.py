@@ -18,7 +18,7 @@ from powerbert.elimination.selection import STRATEGIES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import DataError, UnsupportedModelError
 from powerbert.modeling.storage import load
-from powerbert.report.style import INK, SERIES, TRACK, label, legend
+from powerbert.report.style import INK, MARKS, SERIES, SMALL, TRACK, label, legend
 from powerbert.report.tables import plain_table
 from powerbert.retention import RetentionConfiguration
 from powerbert.studies.study import StudyOutcome, Subject
@@ -39,7 +39,6 @@ PAPERS_SCORES: dict[str, Any] = {
     "all": {"Attn-WS": 88.3, "Head-WS": 85.4, "Rand-WS": 85.7},
     "long": {"Attn-WS": 87.4, "Head-WS": 83.7, "Rand-WS": 83.4},
 }
-_PATTERNS = ("", "//", "..")  # of the bars, for print without colours
 
 
 def study_selection(
@@ -140,22 +139,19 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def _draw(figure: Figure, figures: dict[str, Any]) -> None:
-    """Draw a group of bars for all inputs, and one for long ones; the line is the full model."""
+    """Draw each strategy with its interval, on all inputs and on long ones; the line is the full model."""
     axes, inputs, scores = figure.add_subplot(), figures["inputs"], figures["scores"]
-    spread = {"ecolor": INK, "elinewidth": 1, "capsize": 2.5, "capthick": 1}
-    for at, (who, colour, pattern) in enumerate(zip((ATTENTION, *OTHERS), SERIES, _PATTERNS, strict=False)):
+    for at, (who, colour, mark) in enumerate(zip((ATTENTION, *OTHERS), SERIES, MARKS, strict=False)):
         cells = [scores[part][who] for part in ("all", "long")]
-        heights, places = [cell["value"] for cell in cells], [group + 0.27 * (at - 1) for group in (0, 1)]
+        values, places = [cell["value"] for cell in cells], [group + 0.25 * (at - 1) for group in (0, 1)]
         errors = [[abs(cell["value"] - cell["interval"][side]) for cell in cells] for side in (0, 1)]
-        bars: Any = {"color": colour, "hatch": pattern, "edgecolor": "white", "label": who}
-        axes.bar(places, heights, 0.25, yerr=errors, error_kw=spread, **bars)
+        axes.errorbar(places, values, errors, color=colour, fmt=mark, markersize=8, capsize=4, linewidth=1.6, label=who)
+        for place, value in zip(places, values, strict=True):
+            axes.text(place + 0.03, value, f"{value:.1f}", va="center", fontsize=SMALL, color=INK)
     full = [scores[part][FULL]["value"] for part in ("all", "long")]
     axes.hlines(full, (-0.42, 0.58), (0.42, 1.42), color=INK, linestyle="--", linewidth=1.2, label=FULL)
-    lowest = min(cell["interval"][0] for part in scores.values() for cell in part.values())
-    axes.set_ylim(bottom=max(0.0, lowest - 5) if lowest > 0 else lowest - 5)
     long = f"{inputs['long']:,} inputs longer than {figures['threshold']}"
     axes.set_xticks((0, 1), (f"all {inputs['all']:,} inputs", long))
     axes.grid(axis="y", color=TRACK)
-    axes.set_axisbelow(True)
     legend(figure)
-    label(axes, "Which word-vectors are retained, each re-trained", "", f"{figures['metric']} (points)")
+    label(axes, "Which word-vectors are retained, each re-trained", "", f"{figures['metric']} (points, 95 % interval)")
