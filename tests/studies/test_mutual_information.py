@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import log
+from statistics import fmean
 
 import numpy
 import pytest
 import reference
 import torch
 from models import tiny
+from scipy.stats import spearmanr
 from studied import balanced, sentences, subject_of, word_pieces
 
 from powerbert.errors import DataError, PowerBertError
@@ -95,7 +97,11 @@ def test_the_study_tells_information_for_every_encoder_and_rank():
     assert list(figures["information"]) == ["1", "2", "3", "4"]
     assert figures["information"]["2"] == [mutual_information(before, said) for said in after[1]]
     assert figures["information"]["4"] == [figures["entropy"]] * 6  # the head reads CLS, whatever else goes
-    assert "4" not in figures["lost"]
+    assert list(figures["lost"]) == list(figures["rises_by_encoder"]) == ["1", "2", "3"]
+    by_rank = [fmean(figures["information"][j][k] for j in "123") for k in range(6)]
+    assert figures["rises_with_rank"] == pytest.approx(spearmanr(by_rank, range(6)).statistic)
+    lost = [figures["entropy"] - fmean(figures["information"][j]) for j in "123"]
+    assert figures["lost_with_encoder"] == pytest.approx(spearmanr(lost, range(3)).statistic)
     assert outcome.agrees == (figures["rises_with_rank"] >= 0.5 and figures["lost_with_encoder"] <= -0.5)
 
 
@@ -104,7 +110,8 @@ def test_the_study_tells_information_for_every_encoder_and_rank():
     [
         ({"encoders": [5]}, "there is no such encoder; got 5; encoders are 1 to 4"),
         ({"encoders": [0]}, "there is no such encoder"),
-        ({"ranks": 0}, "--ranks is out of range; got 0; from 1 to 39"),
+        ({"encoders": [1, 4]}, "there are too few encoders; got .1, 4.; a trend needs two, and encoder 4, the last,"),
+        ({"ranks": 1}, "--ranks is out of range; got 1; from 2 to 39"),
         ({"ranks": 40}, "--ranks is out of range"),
         ({"ranks": 30}, "no input is long enough; got 'the longest of 8 inputs has"),
     ],

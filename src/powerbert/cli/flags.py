@@ -256,7 +256,7 @@ class StudyFlags(Figures):
     output: Annotated[str, _STUDIED, "FOLDER"]
     split: SplitFlag = None
     rows: Annotated[int | None, "A part of this many rows, drawn with --seed.", "ROWS", 1] = None
-    ranks: Annotated[int | None, "mutual-information: k from 1 to this; by default 16.", "K", 1] = None
+    ranks: Annotated[int | None, "mutual-information: k from 1 to this; by default 16.", "K", 2] = None
     encoders: Annotated[str | None, "mutual-information: such as 1,3,6,9; by default all.", "LIST"] = None
     inputs: Annotated[int | None, "examples: inputs that are shown; by default 2.", None, 1] = None
     retention: Annotated[str | None, "examples, selection: instead of the folder's or the paper's.", "LIST"] = None

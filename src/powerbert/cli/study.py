@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from powerbert.cli.answering import EvaluateFlags
-from powerbert.cli.data import existing_folder, open_model, read_labelled, read_rows, task_of, tell_findings
-from powerbert.cli.flags import Columns, StudyFlags, TrainingData, asked_retention, flag_of
+from powerbert.cli.data import existing_folder, is_task_folder, open_model, read_rows, task_of, tell_findings
+from powerbert.cli.flags import Columns, StudyFlags, asked_retention, flag_of
 from powerbert.cli.output import bar, located, note, show, working, write_json
 from powerbert.cli.training import prepare, uninterrupted
 from powerbert.engines.torch_engine import TorchEngine
@@ -24,6 +24,7 @@ from powerbert.modeling.storage import elimination_in, load
 from powerbert.retention import RetentionConfiguration
 from powerbert.studies.registry import Study, find_study, study_function
 from powerbert.studies.study import StudyOutcome, Subject, check_output, write_study
+from powerbert.tasks.readers import read_split, task_data
 from powerbert.tasks.task import Split, Task
 from powerbert.training.data import Data
 from powerbert.training.options import RetrainOptions
@@ -116,11 +117,16 @@ def _outcome(
 
 
 def _training_data(asked: StudyFlags, columns: Columns, subject: Subject) -> Data:
-    """Training rows beside those of the subject, on which the study judges."""
-    named: dict[str, Any] = {field.name: getattr(columns, field.name) for field in fields(Columns)}
-    named |= {"data": asked.data} if asked.train is None else {"train": asked.train, "dev": asked.data}
-    task, splits = read_labelled(TrainingData(**named, rows=asked.train_rows), subject.seed)
-    return Data.of(task, {"train": splits["train"], "dev": subject.split}, columns.max_length)
+    """Training rows, with the labels of the model, beside those of the subject, on which the study judges."""
+    if asked.train is not None:
+        train = read_split(asked.train, subject.task)
+    elif is_task_folder(asked.data, columns):
+        train = task_data(asked.data, subject.task, ("train",))["train"]
+    else:
+        remedy = "give --train FILE beside --data FILE, or --task NAME --data FOLDER"
+        raise DataError("where is the training data?", remedy=remedy)
+    splits = {"train": train.part(asked.train_rows, subject.seed), "dev": subject.split}
+    return Data.of(subject.task, splits, columns.max_length)
 
 
 @contextmanager

@@ -73,13 +73,17 @@ def _checked(subject: Subject, ranks: int, encoders: Sequence[int]) -> Sequence[
     if subject.task.kind == "regression":
         what, rule = "mutual information is of labels", "the study needs classes"
         raise DataError(what, got="a regression", rule=rule)
-    if not 1 <= ranks < subject.longest:
-        rule = f"from 1 to {subject.longest - 1}, for N is {subject.longest} and CLS is never eliminated"
+    if not 2 <= ranks < subject.longest:
+        rule = f"from 2 to {subject.longest - 1}, for N is {subject.longest} and CLS is never eliminated"
         raise PowerBertError("--ranks is out of range", got=ranks, rule=rule)
     for j in encoders:
         if not 1 <= j <= subject.encoders:
             raise PowerBertError("there is no such encoder", got=j, rule=f"encoders are 1 to {subject.encoders}")
-    return sorted(set(encoders)) or range(1, subject.encoders + 1)
+    asked = sorted(set(encoders)) or range(1, subject.encoders + 1)
+    if sum(j < subject.encoders for j in asked) < 2:
+        rule = f"a trend needs two, and encoder {subject.encoders}, the last, changes nothing that the head reads"
+        raise PowerBertError("there are too few encoders", got=[*asked], rule=rule)
+    return asked
 
 
 def mutual_information(first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -163,9 +167,10 @@ def _finding(figures: dict[str, Any], last: int) -> tuple[bool, str]:
     The last encoder is left out of it: its head reads CLS alone, so that whatever it eliminates changes nothing.
     """
     judged = {j: values for j, values in figures["information"].items() if int(j) < last}
-    by_rank = trend([fmean(values) for values in zip(*judged.values(), strict=True)]) if judged else 0.0
+    by_rank = trend([fmean(values) for values in zip(*judged.values(), strict=True)])
     lost = {j: figures["entropy"] - fmean(values) for j, values in judged.items()}
-    by_encoder = trend([*lost.values()]) if len(lost) > 1 else 0.0
+    by_encoder = trend([*lost.values()])
+    figures["rises_by_encoder"] = {j: trend(values) for j, values in judged.items()}
     figures |= {"rises_with_rank": by_rank, "lost": lost, "lost_with_encoder": by_encoder}
     seen = f"rank correlation of MI with k {by_rank:.2f}, of what MI lacks to the entropy with the encoder "
     seen += f"{by_encoder:.2f}; the paper's MI rises with k, and nears the entropy faster in later encoders"
