@@ -18,7 +18,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import Interval
 from powerbert.training import Options, finetune
 from powerbert.training.data import Evaluation, evaluate
-from powerbert.training.runner import begin, check_place, model_card, read_run, run_record
+from powerbert.training.runner import begin, check_place, command_line, model_card, read_run, run_record
 
 
 def trained(folder, precision):
@@ -178,3 +178,14 @@ def test_a_run_that_was_killed_at_once_goes_on_and_a_users_folder_is_left_alone(
     (work / "notes.txt").write_text("precious")
     with pytest.raises(PowerBertError, match=r"o.partial is not empty"):
         check_place(work, output, {"seed": 1})
+
+
+def test_the_command_is_that_of_the_project_or_of_a_script(monkeypatch):
+    typed = {
+        "bin/powerbert": "powerbert",
+        "cli/__main__.py": "powerbert",
+        "benchmarks/a b.py": "python 'benchmarks/a b.py'",
+    }
+    for program, expected in typed.items():
+        monkeypatch.setattr("sys.argv", [program, "--seeds", "0,1"])
+        assert command_line() == f"{expected} --seeds 0,1"

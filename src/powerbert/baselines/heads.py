@@ -30,7 +30,7 @@ from powerbert.training.options import RetrainOptions
 from powerbert.training.runner import Folder, StepResult, begin
 
 IMPORTANCE = "heads.json"  # what was found, in the folder
-MOST_ASKED = 4096  # rows of the training data that say which heads matter; more hardly change their order
+MOST_ASKED = 4096  # rows of the training data that say which heads matter; a large set would cost an epoch for it
 
 logger = logging.getLogger("powerbert.training")
 

@@ -233,8 +233,10 @@ def training_arguments(options: Options, work: Path, rows: int, *, best: bool, p
 
 
 def command_line() -> str:
-    """What was typed to start this process."""
-    return shlex.join(["powerbert", *sys.argv[1:]])
+    """What was typed to start this process, which may be a script."""
+    program, *given = sys.argv
+    is_script = program.endswith(".py") and Path(program).name != "__main__.py"
+    return shlex.join([*(("python", program) if is_script else ("powerbert",)), *given])
 
 
 def run_record(settings: dict[str, Any], precision: str, threads: int | None) -> dict[str, Any]:
