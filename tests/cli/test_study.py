@@ -167,5 +167,5 @@ def test_selection_trains_each_strategy_once_and_goes_on(tmp_path, capsys):
         json.loads((tmp_path / "studies" / "selection" / name / "run.json").read_text())
         for name in ("attn-ws", "head-ws")
     ]
-    assert [one["settings"].get("strategy") for one in runs] == [None, "head-ws"]
+    assert [one["settings"].get("strategy") for one in runs] == ["attn-ws", "head-ws"]
     assert {one["settings"]["rows"]["train"] for one in runs} == {32}

@@ -22,7 +22,7 @@ from powerbert.training.runner import begin, check_place, command_line, model_ca
 
 
 def trained(folder, precision):
-    options = Options(epochs=1, batch_size=8, accumulation=1, precision=precision)
+    options = Options(epochs=1, batch_size=8, accumulation=1, learning_rate=3e-5, precision=precision)
     made = finetune(folder / "encoder", small_data(), folder / precision, options)
     return load(made.folder)[0].state_dict()
 
@@ -164,7 +164,7 @@ def test_the_card_shows_metric_word_vectors_and_configuration(retention, expecte
     evaluation = Evaluation("f1", 0.875, Interval(0.8, 0.9), 408, 300, 1000)
     settings = {"task": "MRPC", "step": "retrain", "model": "two", "options": {"seed": 3}}
     card = model_card(settings, evaluation, retention)
-    for part in ("`powerbert retrain` from `two`, seed 3", "0.8750", "(30.0 %)", *expected):
+    for part in ("the step `retrain` of powerbert from `two`, seed 3", "0.8750", "(30.0 %)", *expected):
         assert part in card
     assert "Retention" not in model_card(settings, evaluation, None)
 
