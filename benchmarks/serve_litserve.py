@@ -1,4 +1,6 @@
-"""A LitServe server of transformers' pipeline, for serve_load.py: batches of requests, collected for a stated time.
+"""A LitServe server of a folder in its own engine, for serve_load.py: batches of requests, collected for a stated time.
+
+    python benchmarks/serve_litserve.py FOLDER PORT
 
 A file of its own, because LitServe starts processes that import the class.
 """
@@ -9,7 +11,10 @@ import sys
 from typing import Any
 
 import litserve
-from transformers import pipeline
+
+from powerbert.engines.classifier import Classifier
+from powerbert.engines.open import open_engine
+from powerbert.machine.describe import choose_threads
 
 BATCH, WAIT = 32, 0.01  # requests of a batch, and seconds to wait for them
 
@@ -19,7 +24,7 @@ class Api(litserve.LitAPI):  # type: ignore[misc]
 
     def setup(self, device: str) -> None:
         """Load the model in the process that runs it."""
-        self.classify = pipeline("text-classification", model=sys.argv[1], top_k=None, truncation=True)
+        self.classify = Classifier(open_engine(sys.argv[1], threads=choose_threads()[0]))
 
     def decode_request(self, request: dict[str, str]) -> str:
         """The text."""
@@ -27,7 +32,7 @@ class Api(litserve.LitAPI):  # type: ignore[misc]
 
     def predict(self, texts: list[str]) -> Any:
         """Labels and scores of a batch."""
-        return self.classify(texts, batch_size=len(texts))
+        return self.classify(texts, top_k=None)
 
     def encode_response(self, output: Any) -> Any:
         """As they are."""

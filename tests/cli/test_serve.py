@@ -1,14 +1,10 @@
-"""`powerbert serve` as a process: refusals, readiness, the commands of docs/serve.md, and a stop that loses nothing."""
+"""`powerbert serve` as a process: refusals, readiness, and a stop that loses nothing."""
 
 from __future__ import annotations
 
-import re
-import shutil
 import signal
 import socket
-import subprocess
 import threading
-from pathlib import Path
 
 import httpx
 import pytest
@@ -20,7 +16,6 @@ import powerbert
 from powerbert.cli import commands
 from powerbert.cli.main import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
 KEY = "sesame-open-wide"
 
 
@@ -100,26 +95,3 @@ def test_a_server_with_a_key_stops_with_all_answers_given(reranker_folder):
     assert all(score == pytest.approx(known[text], abs=1e-4) for found in answers for text, score in found)
     assert len(answers) < 8 * 200
     assert len(refused) <= 8
-
-
-def shell_commands():
-    """Every curl of the page, with its continuation lines."""
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.S)
-    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
-    return [line.removeprefix("$ ") for line in lines if line.startswith("$ curl")]
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-@pytest.mark.parametrize("command", shell_commands())
-def test_the_curl_commands_of_the_page_work(served, command):
-    done = subprocess.run(
-        [
-            "bash",
-            "-c",
-            command.replace("http://127.0.0.1:8080", served).replace("curl ", "curl -sS --fail-with-body ", 1),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    expected = 22 if "/rerank" in command else 0  # this model is no reranker
-    assert done.returncode == expected, done.stdout + done.stderr

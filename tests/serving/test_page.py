@@ -109,3 +109,20 @@ def test_a_browser_at_the_server_runs_the_fade_and_has_nothing_to_complain_of(se
     assert re.search(r'<html[^>]* class="js"', dom)
     assert re.search(r'<output id="status"[^>]*>Encoder 2 of 3 retains \d of 6<', dom)
     assert console == []
+
+
+def test_the_page_of_the_api_fetches_from_this_server_alone(served):
+    page = httpx.get(f"{served}/docs").text
+    addresses = re.findall(r"(?:src|href)=\"([^\"]*)\"", page) + re.findall(r"url: '([^']*)'", page)
+    assert len(addresses) == 4  # a style, an icon, a script, the description
+    for address in addresses:
+        assert address.startswith("/")
+        assert httpx.get(served + address).status_code == 200
+
+
+@in_chromium
+def test_a_browser_shows_the_routes_of_the_api(served, tmp_path):
+    dom, console = visited(f"{served}/docs", tmp_path)
+    assert console == []
+    for path in ("/predict", "/rerank", "/info"):
+        assert f'data-path="{path}"' in dom

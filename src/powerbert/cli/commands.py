@@ -20,7 +20,7 @@ from powerbert.training.options import AccelerateOptions, AnytimeOptions, Option
 
 EXTRAS = {
     "train": ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy"),
-    "serve": ("fastapi", "h11", "prometheus_client", "pydantic", "uvicorn"),
+    "serve": ("fastapi", "fastapi_offline", "h11", "prometheus_client", "pydantic", "uvicorn"),
 }
 """Packages that a command may miss, by the extra that brings them."""
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 
 from powerbert import __version__
@@ -217,7 +218,7 @@ def make_api(service: Service, key: str | None = None) -> FastAPI:
         await asyncio.to_thread(service.batcher.close)
 
     about = "A classifier with word-vector elimination. Routes of Text Embeddings Inference and of InferenceClient."
-    app = FastAPI(title="powerbert", version=__version__, description=about, lifespan=lifespan, redoc_url=None)
+    app = FastAPIOffline(title="powerbert", version=__version__, description=about, lifespan=lifespan, redoc_url=None)
     statuses = (400, 401, 413, 422, 424, 429, 503, 504)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in statuses}
     several = list[Prediction] | list[list[Prediction]]
@@ -229,7 +230,8 @@ def make_api(service: Service, key: str | None = None) -> FastAPI:
     ):
         app.post(path, response_model=gives, responses=failures, openapi_extra=_takes(kind))(route)
     app.get("/", response_class=HTMLResponse)(service.page)
-    app.api_route("/health", methods=["GET", "HEAD"])(service.health)  # some balancers look at the head alone
+    app.get("/health")(service.health)
+    app.head("/health", include_in_schema=False)(service.health)  # some balancers look at the head alone
     app.get("/info")(service.info)
     app.get("/metrics")(service.prometheus)
     for error in (PowerBertError, Exception, 404, 405):

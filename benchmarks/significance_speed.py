@@ -1,6 +1,6 @@
 """Find the cheapest exact way to score, select and mix: one self-attention with elimination, several ways.
 
-    OMP_NUM_THREADS=2 python benchmarks/scoring_speed.py
+    OMP_NUM_THREADS=2 python benchmarks/significance_speed.py
 
 Every way gets queries, keys and values and gives the values mixed for the retained rows. Arms run in turn;
 the figure is the median over the rounds of the milliseconds, and `untouched` is the fused kernel over all
@@ -111,10 +111,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--retained", type=float, default=0.7, help="share of the rows")
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="the first so many of them")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     found = []
-    for batch, length in SHAPES:
+    for batch, length in SHAPES[: given.shapes]:
         torch.manual_seed(0)
         # As an encoder has them: heads split off the hidden size, not copied.
         heads = [torch.randn(batch, length, HEADS, HEAD).transpose(1, 2) for _ in range(3)]
