@@ -53,11 +53,12 @@ def study_mutual_information(subject: Subject, ranks: int = RANKS, encoders: Seq
         got = f"the longest of {len(subject.rows):,} inputs has {max(len(row['input_ids']) for row in subject.rows)}"
         rule = f"an input has {ranks} word-vectors beside CLS"
         raise DataError("no input is long enough", got=got, rule=rule, remedy="give a smaller --ranks")
-    before, after = answers_without(subject, chosen, ranks, encoders)
+    before = full_answers(subject, chosen)
     entropy = mutual_information(before, before)
-    if not entropy:
+    if not entropy:  # known before what takes long
         got = f"{subject.label_name(before[0])} for all {len(chosen):,} inputs"
         raise DataError("the model answers one label", got=got, rule="an answer that never changes tells nothing")
+    after = answers_without(subject, chosen, ranks, encoders)
     figures: dict[str, Any] = {"inputs": len(chosen), "ranks": ranks, "entropy": entropy}
     figures["information"] = {
         str(j): [mutual_information(before, said) for said in per_rank]
@@ -128,23 +129,29 @@ def full_pass(subject: Subject, batch: dict[str, Tensor]) -> FullPass:
 
 
 @torch.no_grad()
-def answers_without(
-    subject: Subject, chosen: Sequence[int], ranks: int, encoders: Sequence[int]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels of the full model (inputs,), and without each rank at each encoder (encoders, ranks, inputs)."""
+def full_answers(subject: Subject, chosen: Sequence[int]) -> NDArray[Any]:
+    """Labels of the full model: (inputs,)."""
+    said: dict[int, int] = {}
+    for numbers, batch in subject.batches(chosen):
+        logits = read_head(subject.model, full_pass(subject, batch).states[-1][:, 0])
+        said.update(zip(numbers, logits.argmax(dim=1).tolist(), strict=True))
+    return numpy.array([said[number] for number in chosen])
+
+
+@torch.no_grad()
+def answers_without(subject: Subject, chosen: Sequence[int], ranks: int, encoders: Sequence[int]) -> NDArray[Any]:
+    """Labels without the word-vector of each rank at each encoder: (encoders, ranks, inputs)."""
     place = {number: at for at, number in enumerate(chosen)}
-    before = numpy.empty(len(chosen), dtype=numpy.int64)
     after = numpy.empty((len(encoders), ranks, len(chosen)), dtype=numpy.int64)
     with subject.watching(len(chosen) * len(encoders), "inputs at an encoder") as done:
         for numbers, batch in subject.batches(chosen):
             own, passed = [place[number] for number in numbers], full_pass(subject, batch)
-            before[own] = read_head(subject.model, passed.states[-1][:, 0]).argmax(dim=1).numpy()
             for at, j in enumerate(encoders):
                 for k in range(1, ranks + 1):
-                    cls = cls_without(subject, passed, j, k)
-                    after[at, k - 1, own] = read_head(subject.model, cls).argmax(dim=1).numpy()
+                    logits = read_head(subject.model, cls_without(subject, passed, j, k))
+                    after[at, k - 1, own] = logits.argmax(dim=1).numpy()
                 done(len(numbers))
-    return before, after
+    return after
 
 
 def cls_without(subject: Subject, passed: FullPass, j: int, k: int) -> Tensor:
