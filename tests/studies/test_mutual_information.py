@@ -19,6 +19,7 @@ from powerbert.modeling.reading import read_head
 from powerbert.studies.mutual_information import (
     answers_without,
     cls_without,
+    full_answers,
     full_pass,
     mutual_information,
     study_mutual_information,
@@ -45,7 +46,7 @@ def test_the_hand_computed_table():
 def test_the_answers_are_those_of_the_model_without_that_word():
     subject, ranks, encoders = subject_of(balanced(tiny("bert"), TEXTS), TEXTS), 5, [1, 2, 4]
     chosen = [1, 2, 4, 5, 7]
-    before, after = answers_without(subject, chosen, ranks, encoders)
+    before, after = full_answers(subject, chosen), answers_without(subject, chosen, ranks, encoders)
     for at, row in enumerate(chosen):
         words = word_pieces(subject, row)
         assert before[at] == int(subject.model(words[None]).logits.argmax())
@@ -90,7 +91,7 @@ def test_the_study_tells_information_for_every_encoder_and_rank():
     texts = sentences(40, least=4)
     subject = subject_of(balanced(tiny("bert"), texts), texts)
     chosen = [i for i, row in enumerate(subject.rows) if len(row["input_ids"]) > 6]
-    before, after = answers_without(subject, chosen, 6, range(1, 5))
+    before, after = full_answers(subject, chosen), answers_without(subject, chosen, 6, range(1, 5))
     outcome = study_mutual_information(subject, ranks=6)
     figures = outcome.figures
     assert figures["inputs"] == len(chosen) < 40
@@ -99,7 +100,9 @@ def test_the_study_tells_information_for_every_encoder_and_rank():
     assert figures["information"]["4"] == [figures["entropy"]] * 6  # the head reads CLS, whatever else goes
     assert list(figures["lost"]) == list(figures["rises_by_encoder"]) == ["1", "2", "3"]
     by_rank = [fmean(figures["information"][j][k] for j in "123") for k in range(6)]
-    assert figures["rises_with_rank"] == pytest.approx(spearmanr(by_rank, range(6)).statistic)
+    assert figures["mean_rises_with_rank"] == pytest.approx(spearmanr(by_rank, range(6)).statistic)
+    own = [spearmanr(figures["information"][j], range(6)).statistic for j in "123"]
+    assert figures["rises_with_rank"] == pytest.approx(fmean(own))
     lost = [figures["entropy"] - fmean(figures["information"][j]) for j in "123"]
     assert figures["lost_with_encoder"] == pytest.approx(spearmanr(lost, range(3)).statistic)
     assert outcome.agrees == (figures["rises_with_rank"] >= 0.5 and figures["lost_with_encoder"] <= -0.5)

@@ -103,7 +103,7 @@ def retrain(
     network, tokenizer = load(model)
     carried, vectors = retention_of(network), options.hidden_weight > 0
     if (retention := retention or carried) is None:
-        raise PowerBertError(f"{model} carries no retention configuration", remedy="search first, or give --retention")
+        raise PowerBertError(f"{model} has no retention configuration", remedy="run search first, or give --retention")
     check_head(network, model, data.task, remedy="run search first")
     _select_by(network, retention, strategy, options.seed)
     more: dict[str, Any] = {"retention": retention.to_json(), "teacher": None, "teacher_digest": None}
