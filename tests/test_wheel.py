@@ -21,7 +21,7 @@ from powerbert.cli.commands import EXTRAS
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "powerbert"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-NAMES = {"typing_extensions": "typing-extensions", "prometheus_client": "prometheus-client"}
+NAMES = {name.replace("-", "_"): name for name in ("fastapi-offline", "prometheus-client", "typing-extensions")}
 """Packages whose module has another name."""
 
 
