@@ -45,7 +45,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import question_and_option
 from powerbert.text.batches import collate, plan_batches
 from powerbert.text.tokenise import Tokenised, tokenise
-from powerbert.training.shapes import shaped
+from powerbert.training.shapes import linear
 
 SHARES, FULL = (0.85, 0.7, 0.5, 0.35), "full"
 LONGEST, LEAST, TAGGED = 512, 256, 256  # word pieces of a text, of an article at least, of a review that is tagged
@@ -79,9 +79,7 @@ def main() -> None:
     whole.max_seq_length = LONGEST
     encoder = Encoder(whole, base_of(whole[0].model), whole.tokenizer)
     encoders = encoders_of(encoder.base)
-    named = {FULL: RetentionConfiguration.full(encoders)} | {
-        str(share): shaped("linear", encoders, share) for share in SHARES
-    }
+    named = {FULL: RetentionConfiguration.full(encoders)} | {str(share): linear(encoders, share) for share in SHARES}
     figures: dict[str, Any] = {"machine": machine(), "threads": torch.get_num_threads(), "seed": asked.seed}
     figures |= {"configurations": {name: str(retention) for name, retention in named.items()}}
     for name, measure in (("sts-b", similarity), ("race", retrieval), ("tagging", tagging)):

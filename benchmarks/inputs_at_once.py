@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers import logging as transformers_logging
 
 from powerbert.modeling.apply import apply, encoders_of, unpad
-from powerbert.training.shapes import shaped
+from powerbert.training.shapes import linear
 
 INPUTS, AT_ONCE, LENGTHS, ROUNDS, WORK = 64, (16, 32, 64), (13, 27, 55), 4, 0.39
 
@@ -44,7 +44,7 @@ def main() -> None:
     transformers_logging.set_verbosity_error()
     model = AutoModelForSequenceClassification.from_pretrained(given.model, dtype=torch.float32).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-    retention = shaped("linear", encoders_of(model), WORK)
+    retention = linear(encoders_of(model), WORK)
     for name, made in {"fine-tuning": unpad, "re-training": partial(apply, retention=retention)}.items():
         made(model)
         for length in LENGTHS:

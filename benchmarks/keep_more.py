@@ -26,7 +26,6 @@ from torch import Tensor
 from torch.nn.functional import dropout, one_hot
 from ways import Study, arguments, prepared, shown
 
-from powerbert.acceleration.choose import rung
 from powerbert.elimination.selection import significance
 from powerbert.engines.answers import answer_rows
 from powerbert.engines.torch_engine import TorchEngine
@@ -38,6 +37,7 @@ from powerbert.modeling.retain import Elimination
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.training import data, steps
+from powerbert.training.ladder import rung
 from powerbert.training.teacher import Distillation
 
 FADING = 0.5  # of a score from one encoder to the next

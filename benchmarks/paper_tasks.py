@@ -1,10 +1,10 @@
-"""Take an encoder through both recipes on the paper's tasks and write what they cost and retain.
+"""Take an encoder through the three steps on the paper's tasks and write what they cost and retain.
 
     python benchmarks/paper_tasks.py --model ../shared/models/gte-small --data ../shared/data \\
         --output RUNS --tasks CoLA,RTE --seeds 0,1,2
 
-For each task and seed: fine-tune; search; re-train; the configuration untrained; the anytime weights.
-Everything resumes: run the same command again. `--table` prints the tables of what is there.
+For each task and seed: fine-tune; search; re-train; the configuration untrained.
+Everything resumes: run the same command again. `--table` prints the table of what is there.
 """
 
 from __future__ import annotations
@@ -23,18 +23,7 @@ from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
-from powerbert.training import (
-    AnytimeOptions,
-    Data,
-    Options,
-    RetrainOptions,
-    SearchOptions,
-    StepResult,
-    anytime,
-    finetune,
-    retrain,
-    search,
-)
+from powerbert.training import Data, Options, RetrainOptions, SearchOptions, StepResult, finetune, retrain, search
 from powerbert.training.data import encode_data, evaluate
 from powerbert.training.shapes import scaled, work
 
@@ -52,8 +41,8 @@ class Recipe:
     dev_rows: int | None = None
     """A part of the dev set, drawn with seed 0 for all runs."""
     max_length: int | None = None
-    epochs: tuple[float, float, float, float] = (3, 1, 3, 1)
-    """Of fine-tuning, the search, re-training and the anytime recipe."""
+    epochs: tuple[float, float, float] = (3, 1, 3)
+    """Of fine-tuning, the search and re-training."""
     learning_rate: float = 5e-5
     retrain_rate: float | None = None
     """Learning rate of re-training, where the common one forgets more than the few rows teach."""
@@ -63,12 +52,12 @@ class Recipe:
     """Share of the word-vectors; a learned configuration that has more is scaled down to it."""
 
 
-LARGE = (2, 0.5, 1, 0.5)
+LARGE = (2, 0.5, 1)
 RECIPES = {
-    "CoLA": Recipe(epochs=(4, 1, 3, 1), batch_size=32),
-    "RTE": Recipe(epochs=(4, 1, 2, 1), regulariser=HALF, most=0.48),
-    "MRPC": Recipe(epochs=(3, 1, 3, 1), regulariser=HALF, most=0.48),
-    "STS-B": Recipe(epochs=(2, 1, 2, 1)),
+    "CoLA": Recipe(epochs=(4, 1, 3), batch_size=32),
+    "RTE": Recipe(epochs=(4, 1, 2), regulariser=HALF, most=0.48),
+    "MRPC": Recipe(epochs=(3, 1, 3), regulariser=HALF, most=0.48),
+    "STS-B": Recipe(epochs=(2, 1, 2)),
     "SST-2": Recipe(rows=20_000, epochs=LARGE, batch_size=32),
     "QQP": Recipe(rows=5_000, dev_rows=2_000, epochs=LARGE),
     "MNLI-m": Recipe(rows=5_000, dev_rows=2_000, epochs=LARGE),
@@ -77,7 +66,7 @@ RECIPES = {
         rows=1_500,
         dev_rows=1_000,
         max_length=256,
-        epochs=(1, 0.5, 1, 0.5),
+        epochs=(1, 0.5, 1),
         retrain_rate=2e-5,
         batch_size=8,
         regulariser=HALF,
@@ -107,8 +96,7 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(RECIPES))
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--labels-alone", action="store_true", help="also re-train without distillation")
-    parser.add_argument("--three-steps", action="store_true", help="without the anytime recipe")
-    parser.add_argument("--table", action="store_true", help="only print the tables of what is there")
+    parser.add_argument("--table", action="store_true", help="only print the table of what is there")
     given = parser.parse_args()
     if not given.table:
         for seed in map(int, given.seeds.split(",")):
@@ -118,7 +106,7 @@ def main() -> None:
 
 
 def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
-    """Both recipes on one task with one seed; the figures go to result.json."""
+    """The three steps on one task with one seed; the figures go to result.json."""
     recipe, task = RECIPES[name], find_task(name)
     splits = task_data(given.data, task)
     if recipe.rows is not None:
@@ -134,7 +122,7 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
         "precision": "bf16",
     }
     print(f"{name}, seed {seed}", flush=True)
-    e_fine, e_search, e_retrain, e_anytime = recipe.epochs
+    e_fine, e_search, e_retrain = recipe.epochs
     fine = finetune(given.model, data, root / "fine-tuned", Options(epochs=e_fine, **common))
     options = SearchOptions(epochs=e_search, regulariser=recipe.regulariser, **common)
     found = search(fine.folder, data, root / "searched", options)
@@ -154,11 +142,6 @@ def one_task(given: argparse.Namespace, name: str, seed: int) -> None:
         output = root / "labels-alone"
         results["labels alone"] = retrain(found.folder, data, output, alone, retention=retention)
     figures = {label: _figures(result) for label, result in results.items()}
-    if not given.three_steps:
-        budget = round(work(retention.fractions), 3)
-        sandwich = AnytimeOptions(epochs=e_anytime, **common)
-        whole, table = anytime(fine.folder, data, root / "anytime", sandwich, learned=[found.folder], budgets=[budget])
-        figures["anytime"] = _figures(whole) | {"table": table}
     figures["untrained"] = {"evaluation": _untrained(fine, retention, data)}
     head = {"task": name, "seed": seed, "rows": {n: len(s) for n, s in splits.items()}}
     head |= {"retention": str(retention), "epochs": recipe.epochs, "max_length": recipe.max_length}
@@ -179,12 +162,10 @@ def _figures(result: StepResult) -> dict[str, Any]:
 
 
 THREE_STEPS = ("fine-tuned", "re-trained", "labels alone", "searched", "untrained")
-SHAPES = {"full": "full", "learned": "learned by", "late": "late", "linear": "linear", "flat": "flat"}
-"""Columns of the anytime table, and how their rows in a result begin."""
 
 
 def tables(output: Path) -> Iterator[str]:
-    """Both recipes in Markdown, a row per task: means over the seeds, with the spread of several."""
+    """The three steps in Markdown, a row per task: means over the seeds, with the spread of several."""
     found = {
         name: [json.loads(path.read_text()) for path in sorted(output.glob(f"{name}/seed-*/{RESULT}"))]
         for name in RECIPES
@@ -192,9 +173,6 @@ def tables(output: Path) -> Iterator[str]:
     found = {name: results for name, results in found.items() if results}
     heads = ("task", "seeds", *THREE_STEPS, "change", "word-vectors", "goal")
     yield from _table(heads, (_three_steps(name, results) for name, results in found.items()))
-    whole = {name: [r for r in results if "anytime" in r["results"]] for name, results in found.items()}
-    rows = (_anytime(name, results) for name, results in whole.items() if results)
-    yield from _table(("task", "seeds", *SHAPES, "word-vectors", "three steps"), rows)
     for name, results in found.items():
         yield from (f"{name}, seed {r['seed']}: {r['retention']}" for r in results)
 
@@ -211,17 +189,6 @@ def _three_steps(name: str, found: list[dict[str, Any]]) -> list[str]:
     met = statistics.mean(change) >= -1 and 100 - spent >= gone
     cells = [_cell(values) for values in (*columns.values(), change)]
     return [name, str(len(found)), *cells, f"{spent:.1f} %", "met" if met else "**missed**"]
-
-
-def _anytime(name: str, found: list[dict[str, Any]]) -> list[str]:
-    def of(start: str, figure: str) -> list[float]:
-        tables = [r["results"]["anytime"]["table"] for r in found]
-        # The last one of its kind: that of the search is followed by itself scaled to the budget.
-        return [100 * [row for row in table if row["name"].startswith(start)][-1][figure] for table in tables]
-
-    cells = [_cell(of(start, "value")) for start in SHAPES.values()]
-    work = statistics.mean(of(SHAPES["learned"], "work"))
-    return [name, str(len(found)), *cells, f"{work:.1f} %", _cell(_values(found, "re-trained"))]
 
 
 def _values(found: list[dict[str, Any]], label: str) -> list[float]:

@@ -17,7 +17,6 @@ from typing import Any
 
 from transformers import AutoModelForSequenceClassification
 
-from powerbert.acceleration.choose import RUNGS, least_budget, rung
 from powerbert.engines.auto import random_batch, without_elimination
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
@@ -28,6 +27,7 @@ from powerbert.modeling.apply import apply, encoders_of
 from powerbert.modeling.limits import limits_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
+from powerbert.training.ladder import RUNGS, least_budget, rung
 from powerbert.training.shapes import first_encoders, work
 
 SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not depend on them

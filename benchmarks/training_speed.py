@@ -23,7 +23,6 @@ from unittest.mock import patch
 
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments, set_seed
 
-from powerbert.acceleration.choose import rung
 from powerbert.machine.describe import machine
 from powerbert.modeling.apply import encoders_of
 from powerbert.modeling.storage import load
@@ -32,6 +31,7 @@ from powerbert.tasks.registry import find_task
 from powerbert.text.batches import Collator
 from powerbert.training import Data, Options, RetrainOptions, finetune, retrain, runner
 from powerbert.training.data import encode_data
+from powerbert.training.ladder import rung
 from powerbert.training.trainer import StepTrainer
 
 

@@ -16,14 +16,12 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
-from powerbert.acceleration.choose import RUNGS, least_budget, rung
 from powerbert.acceleration.judge import compare
 from powerbert.engines.answers import answer_rows
 from powerbert.engines.torch_engine import TorchEngine
@@ -35,20 +33,10 @@ from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.readers import read_splits, task_data
 from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split
-from powerbert.training import (
-    AnytimeOptions,
-    Data,
-    Options,
-    RetrainOptions,
-    SearchOptions,
-    anytime,
-    finetune,
-    retrain,
-    search,
-)
+from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
 from powerbert.training.data import answers, encode_data
-from powerbert.training.sandwich import Sandwich
-from powerbert.training.shapes import first_encoders, shaped, work
+from powerbert.training.ladder import RUNGS, least_budget, rung
+from powerbert.training.shapes import first_encoders, linear, work
 from powerbert.training.teacher import answer_distance
 
 CHOOSING = 500  # rows of which the best checkpoint is taken
@@ -71,7 +59,8 @@ class Study:
 
     def start(self, model: Path) -> None:
         """Fine-tune the model that all ways start from, and ask it about the rows that judge."""
-        self.fine = finetune(model, self.data, self.root / "fine-tuned", Options(seed=self.seed), progress=True).folder
+        options = Options(**self.common)
+        self.fine = finetune(model, self.data, self.root / "fine-tuned", options, progress=True).folder
         network, tokenizer = load(self.fine)
         self.encoders = encoders_of(network)
         self.encoded = encode_data(self.data, network, tokenizer)
@@ -111,9 +100,9 @@ class Study:
         return {"way": name} | comparison.to_json() | own
 
 
-def linear(study: Study) -> Path:
+def falling(study: Study) -> Path:
     """A linear fall through all encoders; no search."""
-    return study.retrained("linear", shaped("linear", study.encoders, study.budget), study.cost)
+    return study.retrained("linear", linear(study.encoders, study.budget), study.cost)
 
 
 def left_out(study: Study) -> Path:
@@ -144,14 +133,6 @@ def ladder(study: Study) -> Path:
     return retrain(study.fine, study.data, study.root / "ladder", options, **more).folder
 
 
-def sandwich(study: Study) -> Path:
-    """The sandwich rule: one training for all budgets, and no other; judged with the linear fall."""
-    options = AnytimeOptions(epochs=1, smallest=study.budget, **study.common)
-    rule = Sandwich(shaped("linear", study.encoders, study.budget), study.data.task, options.temperature, study.seed)
-    options = replace(options, epochs=round(study.cost / rule.epochs(), 2))
-    return anytime(study.fine, study.data, study.root / "sandwich", options, progress=True)[0].folder
-
-
 def unlabelled(study: Study) -> Path:
     """As `left_out`, on the fine-tuned model's answers alone."""
     return study.retrained("unlabelled", rung(study.encoders, study.budget), study.cost, distillation=1.0)
@@ -163,16 +144,14 @@ def hidden(study: Study) -> Path:
 
 
 WAYS: dict[str, Callable[[Study], Path]] = {
-    "linear": linear,
+    "linear": falling,
     "ladder": ladder,
     "depth": depth,
     "soft-extract": soft_extract,
     "unlabelled": unlabelled,
     "left-out": left_out,
     "hidden": hidden,
-    "sandwich": sandwich,
 }
-FOR_ALL = {"ladder": rung, "sandwich": partial(shaped, "linear")}  # one training for all budgets: what is judged
 
 
 def main() -> None:
@@ -185,7 +164,8 @@ def main() -> None:
     for name in given.ways.split(","):
         if name not in done["ways"]:
             folder = WAYS[name](study)
-            retention = FOR_ALL[name](study.encoders, study.budget) if name in FOR_ALL else None
+            # One training for all budgets is judged with the configuration of this one.
+            retention = rung(study.encoders, study.budget) if name == "ladder" else None
             done["ways"][name] = study.figures(name, folder, retention)
             results.write_text(json.dumps(done, indent=1))
         print(shown(done["ways"][name]), flush=True)
@@ -204,7 +184,7 @@ def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
     parser.add_argument("--cost", type=float, default=2.0, help="epochs of fine-tuning that a way may cost")
     parser.add_argument("--ways", default=",".join(ways))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learning-rate", type=float, help="of the ways; by default that of the task")
+    parser.add_argument("--learning-rate", type=float, help="by default that of the task")
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("powerbert.training").setLevel(logging.INFO)
     return parser.parse_args()

@@ -16,9 +16,8 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyBboxPatch
 
 import powerbert
-from powerbert.acceleration.choose import RUNGS, rung
 from powerbert.report.style import AMBER, BLUE, INK, MUTED, TRACK, drawing
-from powerbert.training.ladder import dial_of
+from powerbert.training.ladder import RUNGS, dial_of, rung
 from powerbert.training.shapes import work
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"

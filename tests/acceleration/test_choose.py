@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from powerbert.acceleration.choose import RUNGS, Tried, budget_for, cheapest, least_budget, rung
+from powerbert.acceleration.choose import Tried, budget_for, cheapest
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
-from powerbert.training.shapes import work
+from powerbert.training.ladder import rung
 
 ROWS = 1000
 
@@ -40,20 +36,6 @@ def test_a_lucky_rung_among_bad_ones_is_not_taken():
 
 def test_an_unlucky_rung_among_good_ones_does_not_end_the_ladder():
     assert cheapest(tried([0.0, 1.3, 0.2, 0.4, 6.0]), Goal("max-loss", 1.0)).name == "4"
-
-
-@given(st.integers(6, 24), st.sampled_from(RUNGS))
-def test_every_rung_spends_its_budget_in_the_same_encoders(encoders, budget):
-    retention = rung(encoders, budget)
-    assert len(retention) == encoders
-    assert retention.depth == math.ceil(0.75 * encoders)
-    assert work(retention.fractions) == pytest.approx(budget, abs=1e-3)
-
-
-def test_the_least_budget_can_be_spent_and_the_most_is_all_words_of_the_encoders_that_run():
-    for encoders in range(2, 25):
-        assert work(rung(encoders, least_budget(encoders)).fractions) <= least_budget(encoders) + 1e-3
-        assert set(rung(encoders, 1.0).fractions) <= {0.0, 1.0}
 
 
 def test_the_largest_budget_within_a_time_is_found():

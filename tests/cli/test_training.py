@@ -109,11 +109,11 @@ def test_predict_writes_glues_file(steps, tmp_path):
     assert [line.split("\t")[0] for line in lines[1:]] == ["0", "1"]
 
 
-def test_anytime_reports_every_shape_and_the_learned_configuration(steps, files, capsys):
+def test_anytime_reports_every_budget_of_its_dial(steps, files, capsys):
     arguments = ["--model", steps / "one", "--output", steps / "any", *files, *FAST]
-    assert run("anytime", *arguments, "--learned", steps / "two", "--budgets", "0.6") == 0
+    assert run("anytime", *arguments, "--budgets", "0.7,0.5") == 0
     shown = capsys.readouterr().out
-    for name in ("full", "late 0.6", "linear 0.6", "flat 0.6", "learned by two"):
+    for name in ("original", "1.43x", "2x"):
         assert name in shown
 
 
@@ -172,7 +172,8 @@ def test_what_cannot_be_done_is_told_in_one_line(arguments, expected, home, tmp_
         ("finetune", "--learning-rate", "inf"),
         ("search", "--regulariser", "nan"),
         ("retrain", "--temperature", "nan"),
-        ("anytime", "--smallest", "nan"),
+        ("anytime", "--budgets", "nan"),
+        ("anytime", "--budgets", "0.5,1.2"),
     ],
 )
 def test_a_number_out_of_range_is_one_line_before_anything_is_written(

@@ -1,4 +1,4 @@
-"""The public Python API: the three steps and the anytime recipe in a few lines."""
+"""The public Python API: the three steps and one for several budgets in a few lines."""
 
 from __future__ import annotations
 

@@ -57,9 +57,7 @@ def test_both_recipes_hand_a_model_of_this_kind_from_step_to_step(tmp_path, name
     one = finetune(pretrained(tmp_path / "pretrained"), data, tmp_path / "one", Options(**common))
     two = search(one.folder, data, tmp_path / "two", SearchOptions(bins=8, **common))
     three = retrain(two.folder, data, tmp_path / "three", RetrainOptions(**common))
-    whole, table = anytime(
-        one.folder, data, tmp_path / "any", AnytimeOptions(**common), learned=[two.folder], budgets=[0.5]
-    )
+    whole, table = anytime(one.folder, data, tmp_path / "any", AnytimeOptions(**common), budgets=[0.5])
     for result in (one, two, three, whole):
         assert type(powerbert.load(result.folder)[0]).__name__ == CLASSES[name]
         assert json.loads((result.folder / "run.json").read_text())["result"]["evaluation"]["rows"] == 12

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from models import batch_of, tiny
 from runs import pretrained, small_data
 
 import powerbert
+from powerbert.errors import PowerBertError
 from powerbert.modeling.apply import retention_of
 from powerbert.retention import RetentionConfiguration
-from powerbert.training import Options, RetrainOptions, finetune, retrain
-from powerbert.training.ladder import Ladder
+from powerbert.training import AnytimeOptions, Options, RetrainOptions, anytime, finetune, retrain
+from powerbert.training.data import encode_data, evaluate
+from powerbert.training.ladder import RUNGS as BUDGETS
+from powerbert.training.ladder import Ladder, least_budget, rung
 from powerbert.training.shapes import first_encoders, work
 
 SHARES = (1, 0.8, 0.6, 0.4), (1, 0.5, 0.3, 0.2), (1, 0.4, 0.2, 0)
+FAST = {"epochs": 1, "batch_size": 16}
 RUNGS = [RetentionConfiguration.relative(shares) for shares in SHARES]
 
 
@@ -39,20 +46,59 @@ def test_the_middle_rung_is_evaluated():
     assert {drawn(model, step) for step in range(5)} == {RUNGS[1]}
 
 
-def test_the_folder_of_a_ladder_serves_each_of_its_budgets(tmp_path):
-    data, fast = small_data(), {"epochs": 1, "batch_size": 16}
-    one = finetune(pretrained(tmp_path / "encoder"), data, tmp_path / "one", Options(**fast)).folder
-    result = retrain(one, data, tmp_path / "any", RetrainOptions(**fast), retention=RUNGS[1], ladder=RUNGS)
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ladder")
+    return finetune(pretrained(folder / "encoder"), small_data(), folder / "one", Options(**FAST)).folder
+
+
+def test_the_folder_of_a_ladder_serves_each_of_its_budgets(one, tmp_path):
+    result = retrain(one, small_data(), tmp_path / "any", RetrainOptions(**FAST), retention=RUNGS[1], ladder=RUNGS)
     assert result.retention == RUNGS[1]
     model, tokenizer = powerbert.load(result.folder)
-    for rung in RUNGS:
-        name = f"{1 / work(rung.fractions):.3g}x"
+    for each in RUNGS:
+        name = f"{1 / work(each.fractions):.3g}x"
         (answer,) = powerbert.pipeline(result.folder, budget=name)("a good film and a dull plot", top_k=None)[:1]
         batch = tokenizer("a good film and a dull plot", return_tensors="pt")
         with torch.no_grad():
-            expected = powerbert.apply(model, rung)(**batch).logits.softmax(-1).max()
+            expected = powerbert.apply(model, each)(**batch).logits.softmax(-1).max()
         assert answer["score"] == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_the_first_encoders_read_all_and_the_others_are_left_out():
     assert first_encoders(4, 3).counts(10) == (10, 10, 10, 0)
+
+
+def test_anytime_reports_the_original_and_what_each_budget_of_the_dial_answers(one, tmp_path):
+    data = small_data()
+    result, table = anytime(
+        one, data, tmp_path / "any", AnytimeOptions(**FAST), budgets=(0.5, 0.9, 0.1)
+    )  # 0.1: too few
+    assert [row["name"] for row in table] == ["original", "1.33x", "2x"]
+    for row in table:
+        network, tokenizer = powerbert.load(one if row["name"] == "original" else result.folder)
+        if row["name"] != "original":
+            powerbert.apply(network, RetentionConfiguration.parse(row["retention"]))
+        expected = evaluate(network, encode_data(data, network, tokenizer).splits["dev"], data.task, tokenizer)
+        assert row["value"] == expected.value
+        assert row["work"] == expected.work
+
+
+def test_budgets_of_which_none_can_be_spent_are_refused_before_the_training(one, tmp_path):
+    with pytest.raises(PowerBertError, match="no budget can be spent"):
+        anytime(one, small_data(), tmp_path / "any", budgets=(0.1,))
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.integers(6, 24), st.sampled_from(BUDGETS))
+def test_every_rung_spends_its_budget_in_the_same_encoders(encoders, budget):
+    retention = rung(encoders, budget)
+    assert len(retention) == encoders
+    assert retention.depth == math.ceil(0.75 * encoders)
+    assert work(retention.fractions) == pytest.approx(budget, abs=1e-3)
+
+
+def test_the_least_budget_can_be_spent_and_the_most_is_all_words_of_the_encoders_that_run():
+    for encoders in range(2, 25):
+        assert work(rung(encoders, least_budget(encoders)).fractions) <= least_budget(encoders) + 1e-3
+        assert set(rung(encoders, 1.0).fractions) <= {0.0, 1.0}

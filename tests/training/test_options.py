@@ -30,7 +30,6 @@ BAD = [
     *[("hidden_weight", value) for value in (-1, float("nan"))],
     *[(name, value) for name in ("retraining_epochs",) for value in (0, -1, float("nan"))],
     *[("budget", value) for value in (0, 1, float("nan"))],
-    *[("smallest", value) for value in (0, 1, float("nan"))],
 ]
 
 

@@ -81,7 +81,7 @@ def test_the_fine_tuned_model_is_found_through_any_number_of_steps(tmp_path):
     encoder.mkdir()
     model = one = wrote(tmp_path / "one", "finetune", encoder)
     assert teacher_of(one, eliminates=False) == one
-    for number, step in enumerate(("search", "retrain", "retrain", "anytime", "retrain")):
+    for number, step in enumerate(("search", "retrain", "retrain", "retrain")):
         model = wrote(tmp_path / str(number), step, model)
         assert teacher_of(model, eliminates=True) == one
 

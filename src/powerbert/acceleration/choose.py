@@ -9,10 +9,7 @@ from scipy.optimize import bisect, isotonic_regression
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import Comparison
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import LEAST, shaped, work
-
-RUNGS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work: the rungs of the ladder
-LEAST_BUDGET = 0.15  # no smaller one is tried
+from powerbert.training.shapes import work
 
 
 @dataclass(frozen=True)
@@ -29,29 +26,6 @@ class Tried:
         own = {"name": self.name, "retention": str(self.retention), "ms": 1e3 * slower * self.seconds}
         found = {"work": work(self.retention.fractions), "value": self.comparison.after, "loss": self.comparison.loss}
         return own | found | {"agreement": self.comparison.agreement, "chosen": chosen}
-
-
-def depth_of(encoders: int) -> int:
-    """How many encoders the rungs run: three of four."""
-    return -(-3 * encoders // 4)
-
-
-def rung(encoders: int, budget: float) -> RetentionConfiguration:
-    """The configuration of a budget: a linear fall through the first three quarters of the encoders, and no other.
-
-    The last ones would read next to nothing, and a text that is answered alone waits for their weights all the same.
-    All rungs run equally many: the head learns to read one encoder that was never the last, not several
-    (docs/results/accelerate.md). A budget above what they can spend is all word-vectors in all of them.
-    """
-    depth = depth_of(encoders)
-    falling = shaped("linear", depth, min(1.0, budget * encoders / depth))
-    return RetentionConfiguration.relative([*falling.fractions, *[0.0] * (encoders - depth)])
-
-
-def least_budget(encoders: int) -> float:
-    """The smallest budget of a rung: encoder 1 retains all of its words."""
-    depth = depth_of(encoders)
-    return max(LEAST_BUDGET, (1.0 + LEAST * (depth - 1)) / encoders + 1e-3)
 
 
 def cheapest(tried: Sequence[Tried], goal: Goal) -> Tried | None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from powerbert.acceleration.choose import RUNGS
 from powerbert.machine.describe import choose_threads, duration
 from powerbert.modeling.apply import remove, unpad
 from powerbert.text.batches import Collator, length_order
 from powerbert.training.data import EncodedData
+from powerbert.training.ladder import RUNGS
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.trainer import FORWARD
 

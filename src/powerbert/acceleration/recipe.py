@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from powerbert import __version__
-from powerbert.acceleration.choose import RUNGS, Tried, budget_for, cheapest, least_budget, rung
+from powerbert.acceleration.choose import Tried, budget_for, cheapest
 from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import BATCH, Fastest, fastest_engine
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
@@ -40,7 +40,7 @@ from powerbert.tasks.encoding import encode_split, texts_of
 from powerbert.tasks.metrics import metric
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
-from powerbert.training.ladder import dial_of
+from powerbert.training.ladder import RUNGS, dial_of, least_budget, rung
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
 from powerbert.training.shapes import work

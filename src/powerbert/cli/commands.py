@@ -143,10 +143,10 @@ def retrain(
 
 @declare("training", "--model one --train a.csv --dev b.csv --text review --label stars --output any")
 def anytime(folders: flags.Folders, data: flags.TrainingData, options: AnytimeOptions, table: flags.Reported) -> None:
-    """Train once so that any configuration can be applied to the same weights.
+    """Re-train once for several budgets, which the folder then has on its dial.
 
-    Each step trains the full model on the labels, and the smallest and a random configuration on the
-    full model's answers. Ends with the metric for a set of shapes and budgets.
+    Each batch is answered with the configuration of another budget. Ends with the metric of each; `--budget` of
+    predict, evaluate and serve, or pipeline(folder, budget=...), chooses one.
     """
 
 

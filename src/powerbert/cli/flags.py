@@ -141,21 +141,23 @@ class Teaching:
 
 @dataclass(frozen=True)
 class Reported:
-    """Which configurations are reported."""
+    """Which budgets are trained for."""
 
-    learned: Annotated[list[str] | None, "Folder of a search that joins the table; may be repeated.", "FOLDER"] = None
-    budgets: Annotated[str, "Shares of the work at which every shape is reported.", "LIST"] = "0.7,0.5,0.35"
+    budgets: Annotated[str, "Shares of the work of the full model.", "LIST"] = "0.7,0.6,0.52,0.45,0.39,0.34,0.29,0.25"
 
     def __post_init__(self) -> None:
         self.shares()
 
     def shares(self) -> list[float]:
         """The budgets as numbers."""
+        what, rule, remedy = "--budgets is a list of shares", "above 0, at most 1", "write for instance 0.7,0.5"
         try:
-            return [float(word) for word in self.budgets.split(",")]
+            found = [float(word) for word in self.budgets.split(",")]
         except ValueError:
-            what, remedy = "--budgets is a list of shares", "write for instance 0.7,0.5"
-            raise PowerBertError(what, got=self.budgets, remedy=remedy) from None
+            raise PowerBertError(what, got=self.budgets, rule=rule, remedy=remedy) from None
+        if not all(0 < share <= 1 for share in found):
+            raise PowerBertError(what, got=self.budgets, rule=rule, remedy=remedy)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from powerbert.cli.flags import Folders, Reported, Teaching, TrainingData, asked
 from powerbert.cli.output import note, show, write_json
 from powerbert.errors import require_all
 from powerbert.report.tables import evaluation_table, retention_table
-from powerbert.training import sandwich, steps
+from powerbert.training import steps
 from powerbert.training.data import Data
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.runner import StepResult
@@ -45,13 +45,11 @@ def retrain(folders: Folders, data: TrainingData, options: RetrainOptions, teach
 
 
 def anytime(folders: Folders, data: TrainingData, options: AnytimeOptions, table: Reported) -> None:
-    """One training for all configurations."""
-    learned = [existing_folder(folder) for folder in table.learned or ()]
-    begun = _start(folders, data, options)
-    result, rows = uninterrupted(sandwich.anytime, *begun, learned=learned, budgets=table.shares())
+    """One training for several budgets."""
+    result, rows = uninterrupted(steps.anytime, *_start(folders, data, options), budgets=table.shares())
     if folders.shows:
         show(evaluation_table({row["name"]: row for row in rows}))
-    note(f"wrote {result.folder}; apply a configuration of the table with evaluate --retention or apply()")
+    note(f"wrote {result.folder}; choose a budget with --budget, or pipeline(folder, budget=...)")
     write_json(folders.json, rows)
 
 

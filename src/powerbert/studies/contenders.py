@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from powerbert.acceleration.choose import least_budget, rung
 from powerbert.baselines.distil import distilbert
 from powerbert.baselines.heads import head_prune
 from powerbert.baselines.patient import bert_pkd
@@ -22,7 +21,7 @@ from powerbert.modeling.apply import encoders_of
 from powerbert.modeling.attention_heads import all_heads
 from powerbert.modeling.storage import load
 from powerbert.training.data import Data
-from powerbert.training.ladder import dial_of
+from powerbert.training.ladder import dial_of, least_budget, rung
 from powerbert.training.options import RetrainOptions
 from powerbert.training.runner import StepResult
 from powerbert.training.steps import retrain

@@ -1,4 +1,4 @@
-"""The paper's three training steps and the anytime recipe.
+"""The paper's three training steps, and `anytime`, one training for several budgets.
 
     data = Data.read("train.csv", "dev.csv", text="review", label="stars")
     finetune("encoder", data, "one")
@@ -17,14 +17,13 @@ from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, 
 if TYPE_CHECKING:
     from powerbert.training.data import Data, Evaluation
     from powerbert.training.runner import StepResult
-    from powerbert.training.sandwich import anytime
-    from powerbert.training.steps import finetune, retrain, search
+    from powerbert.training.steps import anytime, finetune, retrain, search
     from powerbert.training.trainer import InterruptedRun
 
 __all__ = ["AnytimeOptions", "Options", "RetrainOptions", "SearchOptions"]
 __all__ += ["Data", "Evaluation", "InterruptedRun", "StepResult", "anytime", "finetune", "retrain", "search"]
 
-_HOMES = {"Data": "data", "Evaluation": "data", "InterruptedRun": "trainer", "anytime": "sandwich"}
+_HOMES = {"Data": "data", "Evaluation": "data", "InterruptedRun": "trainer"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
 """One re-training for many configurations: every batch is answered with another rung of a ladder.
 
-The full model is not trained beside it, as the sandwich rule would: its answers are asked for once and never
-change, so an epoch costs what the rungs cost on the average, less than half of an epoch of fine-tuning.
+The full model is not trained beside it (the sandwich rule did, and lost two points: docs/results/accelerate.md): its
+answers are asked for once and never change, so an epoch costs what the rungs cost on the average, less than half of an
+epoch of fine-tuning.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,10 @@ from torch import Tensor
 
 from powerbert.modeling.apply import with_retention
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import work
+from powerbert.training.shapes import LEAST, linear, work
+
+RUNGS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work
+LEAST_BUDGET = 0.15  # no smaller one is tried
 
 
 class Ladder:
@@ -31,6 +35,29 @@ class Ladder:
             words = int(inputs["input_ids"].sum())
             number = int(numpy.random.default_rng([self.seed, step, words]).integers(len(self.rungs)))
         with_retention(model, self.rungs[number])
+
+
+def depth_of(encoders: int) -> int:
+    """How many encoders the rungs run: three of four."""
+    return -(-3 * encoders // 4)
+
+
+def rung(encoders: int, budget: float) -> RetentionConfiguration:
+    """The configuration of a budget: a linear fall through the first three quarters of the encoders, and no other.
+
+    The last ones would read next to nothing, and a text that is answered alone waits for their weights all the same.
+    All rungs run equally many: the head learns to read one encoder that was never the last, not several
+    (docs/results/accelerate.md). A budget above what they can spend is all word-vectors in all of them.
+    """
+    depth = depth_of(encoders)
+    falling = linear(depth, min(1.0, budget * encoders / depth))
+    return RetentionConfiguration.relative([*falling.fractions, *[0.0] * (encoders - depth)])
+
+
+def least_budget(encoders: int) -> float:
+    """The smallest budget of a rung: encoder 1 retains all of its words."""
+    depth = depth_of(encoders)
+    return max(LEAST_BUDGET, (1.0 + LEAST * (depth - 1)) / encoders + 1e-3)
 
 
 def dial_of(rungs: Sequence[RetentionConfiguration]) -> dict[str, RetentionConfiguration]:

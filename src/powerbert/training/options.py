@@ -120,11 +120,10 @@ class RetrainOptions(Options):
 
 
 @dataclass(frozen=True)
-class AnytimeOptions(Options):
-    """Options of the anytime recipe."""
+class AnytimeOptions(RetrainOptions):
+    """Options of one re-training for several budgets."""
 
-    smallest: Annotated[float, "Share of the work that the smallest configuration retains, falling linearly."] = 0.35
-    temperature: Annotated[float, "Softens the answers that are distilled."] = 1.0
+    epochs: Annotated[float, "Passes over the training data."] = 5.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +162,6 @@ RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "lengths": _one_of("half", "mass"),
     "optimiser": _one_of("decoupled", "release"),
     "distillation": ("a weight from 0 to 1", lambda value: 0 <= value <= 1),
-    **dict.fromkeys(("smallest", "budget"), ("a share between 0 and 1", lambda value: 0 < value < 1)),
+    "budget": ("a share between 0 and 1", lambda value: 0 < value < 1),
 }
 """What the value of an option has to be; NaN fails every comparison, and so every rule."""

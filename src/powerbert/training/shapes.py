@@ -1,7 +1,7 @@
-"""Retention configurations that nobody learned: a few shapes, each at any budget.
+"""Retention configurations that nobody learned, at any budget: a share of the word-vectors of the full model.
 
-A budget is a share of the word-vectors that the full model processes. The shape matters more than the budget:
-early encoders need nearly all of their words, the last ones next to none (docs/results/anytime.md).
+The shape matters more than the budget: early encoders need nearly all of their words, the last ones next to none
+(docs/results/anytime.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,18 +16,11 @@ from powerbert.retention import SCALE, RetentionConfiguration
 
 LEAST = 0.02  # no encoder retains less of its input than this
 
-SHAPES: dict[str, Callable[[NDArray[Any], float], NDArray[Any]]] = {
-    "late": lambda depth, dial: 1 - 3 * (depth - (1 - dial)),  # all for as long as possible, then nothing in a third
-    "linear": lambda depth, dial: 1 - depth * dial,  # falls in equal steps from all at encoder 1
-    "flat": lambda depth, dial: 1 - dial + 0 * depth,  # the same share everywhere; the shape to beat
-}
-"""(depths from 0 to 1, dial) -> share that each encoder retains, before it is held between LEAST and 1."""
 
-
-def shaped(name: str, encoders: int, budget: float) -> RetentionConfiguration:
-    """A shape that spends a budget, a share of the work of the full model."""
+def linear(encoders: int, budget: float) -> RetentionConfiguration:
+    """A fall in equal steps from all at encoder 1, that spends a budget."""
     depth = numpy.arange(encoders) / encoders
-    return _with_budget(budget, lambda dial: SHAPES[name](depth, dial))
+    return _with_budget(budget, lambda dial: 1 - depth * dial)
 
 
 def scaled(shape: RetentionConfiguration, budget: float) -> RetentionConfiguration:

@@ -1,4 +1,4 @@
-"""The paper's three training steps, each a function from a model folder to a model folder.
+"""The paper's three training steps, and one for all budgets: each a function from a model folder to a model folder.
 
 Paper: Training PoWER-BERT
 """
@@ -13,14 +13,14 @@ from typing import Any
 from powerbert.elimination.selection import Scoring
 from powerbert.errors import PowerBertError
 from powerbert.folders.manifest import folder_digest
-from powerbert.modeling.apply import apply, elimination_of, remove, retention_of, unpad, with_retention
+from powerbert.modeling.apply import apply, elimination_of, encoders_of, remove, retention_of, unpad, with_retention
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.data import Data
+from powerbert.training.data import Data, encode_data, evaluate
 from powerbert.training.heads import check_head, fine_tuned, model_for
-from powerbert.training.ladder import Ladder, dial_of
-from powerbert.training.options import Options, RetrainOptions, SearchOptions
+from powerbert.training.ladder import RUNGS, Ladder, dial_of, least_budget, rung
+from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
 from powerbert.training.runner import Folder, StepResult, begin
 from powerbert.training.teacher import Distillation, check_teacher, teacher_of, with_answers
@@ -129,6 +129,38 @@ def retrain(
         run.train(rows, best=False, objective=objective, before=Ladder(ladder, options.seed).draw)
         with_retention(network, retention)
         return run.finish(dial=dial_of(ladder))
+
+
+def anytime(
+    model: Folder,
+    data: Data,
+    output: Folder,
+    options: AnytimeOptions | None = None,
+    *,
+    budgets: Sequence[float] = RUNGS,
+    progress: bool = False,
+) -> tuple[StepResult, list[dict[str, Any]]]:
+    """Re-train the fine-tuned model once for several budgets, shares of its work; returns a row for each, too.
+
+    The folder has them all on its dial. Budgets that are too small for the model are left out.
+    """
+    network, tokenizer = fine_tuned(model, data.task)
+    least, encoders = least_budget(encoders_of(network)), encoders_of(network)
+    rungs = [rung(encoders, budget) for budget in sorted(set(budgets), reverse=True) if budget >= least]
+    if not rungs:
+        raise PowerBertError("no budget can be spent", got=list(budgets), rule=f"at least {least:.2f} of the work")
+    middle = rungs[len(rungs) // 2]
+    result = retrain(
+        model, data, output, options or AnytimeOptions(), retention=middle, ladder=rungs, progress=progress
+    )
+    encoded = encode_data(data, network, tokenizer)
+    table = []
+    for name, retention in {"original": None, **dial_of(rungs)}.items():
+        if retention is not None:
+            network = apply(load(result.folder)[0], retention)
+        found = evaluate(network, encoded.splits["dev"], encoded.task, tokenizer).to_json()
+        table.append({"name": name, "retention": str(retention or "full")} | found)
+    return result, table
 
 
 def _select_by(network: Any, retention: RetentionConfiguration, strategy: str | None, seed: int) -> None:
