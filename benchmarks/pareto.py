@@ -14,8 +14,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from powerbert.folders.atomic import write_file
+from powerbert.report.style import drawing, png, svg
 from powerbert.studies.contenders import METHODS
-from powerbert.studies.pareto import ParetoPlan, pareto
+from powerbert.studies.pareto import PARETO, ParetoPlan, pareto
+from powerbert.studies.pareto_picture import draw_pareto, pareto_size
 from powerbert.tasks.readers import task_data
 from powerbert.tasks.registry import find_task
 from powerbert.training import Data, Options, RetrainOptions
@@ -55,8 +58,11 @@ def main() -> None:
     )
     if asked.results is not None:
         asked.results.mkdir(parents=True, exist_ok=True)
-        for kind in ("json", "png", "svg"):
-            shutil.copyfile(asked.output / f"pareto.{kind}", asked.results / f"{task.name}.{kind}")
+        shutil.copyfile(asked.output / PARETO, asked.results / f"{task.name}.json")
+        with drawing(*pareto_size(figures), layout="constrained") as figure:
+            draw_pareto(figure, figures)
+            for kind, made in (("png", png(figure)), ("svg", svg(figure))):
+                write_file(asked.results / f"{task.name}.{kind}", made)
     print(table(figures))
 
 

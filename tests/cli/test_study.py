@@ -131,6 +131,10 @@ def test_rows_are_drawn_with_the_seed(home, capsys):
         ("redundancy", {"output": "fast"}, [], "holds a model; the files of a study go beside it"),
         ("selection", {}, [], "where is the training data?; give --train FILE"),
         ("selection", {"model": "fast"}, ["--train", "dev.csv"], "already eliminates"),
+        ("pareto", {"model": "fast"}, ["--train", "dev.csv"], "already eliminates"),
+        ("pareto", {}, ["--train", "dev.csv", "--seeds", "first"], "--seeds is a list of numbers; got 'first'"),
+        ("pareto", {}, ["--train", "dev.csv", "--seeds", "1,1"], "seeds are one or more different numbers"),
+        ("pareto", {}, ["--train", "dev.csv", "--methods", "magic"], "unknown method; got 'magic'; one of PoWER-BERT"),
     ],
 )
 def test_a_mistake_is_one_clear_line(home, name, change, more, said, capsys, monkeypatch):
@@ -143,15 +147,35 @@ def test_a_mistake_is_one_clear_line(home, name, change, more, said, capsys, mon
     assert not (home / "refused").exists()
 
 
-def test_selection_trains_each_strategy_once_and_goes_on(tmp_path, capsys):
-    data = small_data()
-    pretrained(tmp_path / "pretrained")
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A fine-tuned model, and the files that it was trained on."""
+    folder, data = tmp_path_factory.mktemp("tuned"), small_data()
+    pretrained(folder / "pretrained")
     for name, split in data.splits.items():
-        table(tmp_path / f"{name}.csv", [(row["text"], data.task.labels[row["label"]]) for row in split.dataset])
-    files = ["--train", tmp_path / "train.csv", *COLUMNS]
-    first = ["--model", tmp_path / "pretrained", "--output", tmp_path / "one", "--dev", tmp_path / "dev.csv"]
-    assert run("finetune", *first, *files, *TRAINED) == 0
-    study = ["--model", tmp_path / "one", "--output", tmp_path / "studies", "--data", tmp_path / "dev.csv"]
+        table(folder / f"{name}.csv", [(row["text"], data.task.labels[row["label"]]) for row in split.dataset])
+    first = ["--model", folder / "pretrained", "--output", folder / "one", "--dev", folder / "dev.csv"]
+    assert run("finetune", *first, "--train", folder / "train.csv", *COLUMNS, *TRAINED) == 0
+    return folder
+
+
+def test_pareto_trains_some_methods_and_shows_each_point(tuned, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("powerbert.studies.pareto.probe", lambda *pair: None)
+    monkeypatch.setattr("powerbert.studies.pareto.fastest", lambda found, precision: None)  # a machine without int8
+    files = ["--train", tuned / "train.csv", "--data", tuned / "dev.csv", *COLUMNS]
+    some = ["--methods", "PoWER-BERT, first encoders", "--seeds", "0,1", *TRAINED]
+    assert run("study", "pareto", "--model", tuned / "one", "--output", tmp_path, *files, *some) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    record = json.loads((tmp_path / "pareto.json").read_text())
+    assert {point["method"] for point in record["figures"]["points"]} == {"fine-tuned", "PoWER-BERT", "first encoders"}
+    assert {len(point["values"]) for point in record["figures"]["points"]} == {2}
+    assert "points of the baselines we have one that is as fast and as good" in shown
+    assert (tmp_path / "pareto.png").is_file()
+
+
+def test_selection_trains_each_strategy_once_and_goes_on(tuned, tmp_path, capsys):
+    files = ["--train", tuned / "train.csv", *COLUMNS]
+    study = ["--model", tuned / "one", "--output", tmp_path / "studies", "--data", tuned / "dev.csv"]
     options = ["--retention", "0.9,0.5,0.3,0.3", "--threshold", "8", "--train-rows", "32", *TRAINED]
     capsys.readouterr()
     for already in (0, 3):

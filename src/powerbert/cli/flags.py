@@ -262,8 +262,10 @@ class StudyFlags(Figures):
     encoders: Annotated[str | None, "mutual-information: such as 1,3,6,9; by default all.", "LIST"] = None
     inputs: Annotated[int | None, "examples: inputs that are shown; by default 2.", None, 1] = None
     retention: Annotated[str | None, "examples, selection: instead of the folder's or the paper's.", "LIST"] = None
-    train: Annotated[str | None, "selection: training data, in the formats of --data.", "FILE"] = None
-    train_rows: Annotated[int | None, "selection: train on so many rows, drawn with --seed.", "ROWS", 1] = None
+    train: Annotated[str | None, "selection, pareto: training data, in the formats of --data.", "FILE"] = None
+    train_rows: Annotated[int | None, "selection, pareto: train on so many rows, drawn with --seed.", "ROWS", 1] = None
+    methods: Annotated[str | None, "pareto: some of the methods, by their names; by default all.", "LIST"] = None
+    seeds: Annotated[str | None, "pareto: of every training; several give bands. By default 0.", "LIST"] = None
     threshold: Annotated[int | None, "selection: inputs longer than this are long; by default N/4.", None, 1] = None
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.table import Table
 
 from powerbert.bench.run import usable
 from powerbert.engines.answers import tokenise_for
@@ -28,8 +29,10 @@ from powerbert.machine.verdicts import PAIRS, fastest, probe
 from powerbert.modeling.apply import retention_of
 from powerbert.modeling.dial import dial_in
 from powerbert.modeling.storage import load
+from powerbert.report.tables import plain_table
 from powerbert.studies.contenders import IN_STUDENT, METHODS, OURS, Contender, Sizes, Trainings
-from powerbert.studies.pareto_picture import pareto_pictures
+from powerbert.studies.pareto_picture import draw_pareto, pareto_size
+from powerbert.studies.study import StudyOutcome, Subject
 from powerbert.tasks.encoding import encode_split, texts_of
 from powerbert.text.batches import collate, length_order
 from powerbert.text.tokenise import Text
@@ -67,6 +70,30 @@ class ParetoPlan:
             raise PowerBertError("inputs and rounds are at least 1", got=(self.inputs, self.rounds))
 
 
+def study_pareto(
+    subject: Subject,
+    data: Data,
+    methods: str | None = None,
+    seeds: str = "0",
+    options: RetrainOptions | None = None,
+    *,
+    progress: bool = False,
+) -> StudyOutcome:
+    """Compare all methods, or some, from one fine-tuned model, over seeds of the trainings after it."""
+    if subject.retention is not None:
+        rule, remedy = "all methods start from one fine-tuned model", "give the folder that finetune wrote"
+        raise UnsupportedModelError(f"{subject.folder} already eliminates", rule=rule, remedy=remedy)
+    if not all(word.strip().isdecimal() for word in seeds.split(",")):
+        raise PowerBertError("--seeds is a list of numbers", got=seeds, remedy="write for instance 0,1,2")
+    chosen = tuple(name.strip() for name in methods.split(",")) if methods else tuple(METHODS)
+    plan = ParetoPlan(chosen, seeds=tuple(map(int, seeds.split(","))))
+    figures = pareto(subject.folder, data, subject.output / "pareto", plan, options=options, progress=progress)
+    agrees, seen = _finding(figures)
+    return StudyOutcome(
+        figures, agrees, seen, _table(figures), lambda figure: draw_pareto(figure, figures), pareto_size(figures)
+    )
+
+
 def pareto(
     model: Folder,
     data: Data,
@@ -77,7 +104,7 @@ def pareto(
     options: RetrainOptions | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Train and time our curve and every baseline; writes `pareto.json` and pictures to `output`, and returns figures.
+    """Train and time our curve and every baseline; writes `pareto.json` to `output`, and returns figures.
 
     The same call goes on with a run that was stopped, and returns what it wrote if it is complete.
 
@@ -101,8 +128,6 @@ def pareto(
         trainings = Trainings(fine, data, home, plan.sizes, own, progress=progress)
         found[seed] = [Contender(TUNED, TUNED, fine), *(one for name in plan.methods for one in trainings.of(name))]
     figures = {"settings": settings, "command": command_line()} | measured(found, engines, data, output, plan)
-    for name, content in pareto_pictures(figures).items():
-        write_file(output / name, content)
     write_file(output / PARETO, json.dumps(figures, indent=1).encode())
     return figures
 
@@ -224,3 +249,32 @@ def compared(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             found = {"ahead": max(as_fast, default=None), "faster": max(as_good, default=None)}
             rows.append({"ours": [*ours], "method": other["method"], "point": other["point"]} | same | found)
     return rows
+
+
+def _finding(figures: dict[str, Any]) -> tuple[bool, str]:
+    """Whether, in every precision, we have a point that is as fast and as good for each point of a baseline."""
+    rows = [row for row in figures["compared"] if len(row["ours"]) == 2]
+    leads = [100 * row["ahead"] for row in rows if row["ahead"] is not None]
+    won = sum(lead >= 0 for lead in leads)
+    seen = f"for {won} of {len(rows)} points of the baselines we have one that is as fast and as good"
+    seen += f", by up to {max(leads):.1f} points" if leads else ""
+    return won == len(rows), seen + "; the paper's, up to 16 points on CoLA and 6 on RTE"
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    """Every point, and by how much we are ahead of it at equal time and at equal metric."""
+    compared = {
+        (row["method"], row["point"], row["precision"]): row for row in figures["compared"] if len(row["ours"]) == 2
+    }
+    title = f"{figures['task']}, {figures['metric']} x 100; ahead: at equal time; faster: at equal metric"
+    columns = ["metric", "work", "ms", "times as fast", "we are ahead", "faster"]
+    table = plain_table(title, ["method", "point", "precision"], columns, padding=(0, 1))
+    for point in figures["points"]:
+        names = point["method"], point["point"], point["precision"]
+        row = compared.get(names, {})
+        cells = [f"{100 * point['mean']:.1f}", f"{point['work']:.0%}", f"{point['ms']:.2f}"]
+        cells += [f"{point['times_as_fast']:.2f}"]
+        cells += ["" if row.get("ahead") is None else f"{100 * row['ahead']:+.1f}"]
+        cells += ["" if row.get("faster") is None else f"{row['faster']:.2f}"]
+        table.add_row(*names, *cells)
+    return table

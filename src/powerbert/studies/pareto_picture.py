@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from powerbert.report.style import BLUE, INK, LARGE, MARKS, MUTED, SMALL, drawing, plain, png, svg
+from powerbert.report.style import BLUE, INK, LARGE, MARKS, MUTED, SMALL, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,12 +27,9 @@ COLOURS_OF_METHODS = (
 _MARKS = MARKS[1:] + "<>"
 
 
-def pareto_pictures(figures: dict[str, Any]) -> dict[str, bytes]:
-    """The picture of the figures, by file name, as PNG and as SVG."""
-    panels = len({_where(point) for point in figures["points"]})
-    with drawing(PANEL * panels + LEGEND, HEIGHT, layout="constrained") as figure:
-        draw_pareto(figure, figures)
-        return {"pareto.png": png(figure), "pareto.svg": svg(figure)}
+def pareto_size(figures: dict[str, Any]) -> tuple[float, float]:
+    """Inches of the picture."""
+    return PANEL * len({_where(point) for point in figures["points"]}) + LEGEND, HEIGHT
 
 
 def draw_pareto(figure: Figure, figures: dict[str, Any]) -> None:

@@ -34,6 +34,11 @@ STUDIES: dict[str, Study] = {
         reads=("retention", "train", "train_rows", "threshold"),
         trains=True,
     ),
+    "pareto": Study(
+        "metric against time of PoWER-BERT and of every baseline, all trained and timed",
+        reads=("train", "train_rows", "methods", "seeds"),
+        trains=True,
+    ),
 }
 
 
