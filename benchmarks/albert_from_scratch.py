@@ -2,7 +2,7 @@
 
     python benchmarks/albert_from_scratch.py --tokenizer ../shared/models/gte-small --data ../shared/data --output RUNS
 
-Twelve encoders of 128 dimensions share one set of weights. SST-2 is learned from phrases alone, so accuracy is far below
+Twelve encoders of 128 dimensions share one set of weights. SST-2 is learned from phrases alone, so accuracy is far from
 that of a pretrained model; what counts is what elimination takes from it. Everything resumes: run the same command
 again. `random_bert.py --albert` and `powerbert bench` measure the time at the size of ALBERT-base.
 """

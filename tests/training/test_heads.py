@@ -6,8 +6,9 @@ import json
 import random
 
 import pytest
+import torch
 from datasets import Dataset
-from models import tiny
+from models import FAMILIES, batch_of, tiny
 from runs import FILLER, pretrained
 from texts import tokenizer_for
 
@@ -26,7 +27,7 @@ from powerbert.training import (
     retrain,
     search,
 )
-from powerbert.training.heads import has_head, model_for
+from powerbert.training.heads import has_head, model_for, start_at_mean
 
 
 def words(rng):
@@ -117,3 +118,14 @@ def test_a_model_with_labels_in_capitals_keeps_its_head_and_their_names(tmp_path
     found, _, headed = model_for(tmp_path / "sst", SST, seed=0)
     assert headed
     assert found.config.id2label == {0: "NEGATIVE", 1: "POSITIVE"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_new_head_of_a_regression_begins_at_the_mean_of_the_labels(family):
+    """Oracle: without the weights of its last layer a model answers that layer's bias."""
+    model = tiny(family, num_labels=1)
+    start_at_mean(model, [1.0, 2.0, 4.5])
+    for each in model.modules():
+        if isinstance(each, torch.nn.Linear) and each.out_features == 1:
+            torch.nn.init.zeros_(each.weight)
+    assert model(**batch_of([9, 5])).logits.flatten().tolist() == pytest.approx([2.5, 2.5])

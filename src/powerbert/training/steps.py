@@ -18,7 +18,7 @@ from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.data import Data, encode_data, evaluate
-from powerbert.training.heads import check_head, fine_tuned, model_for
+from powerbert.training.heads import check_head, fine_tuned, model_for, start_at_mean
 from powerbert.training.ladder import RUNGS, Ladder, dial_of, least_budget, rung
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
@@ -39,10 +39,12 @@ def finetune(
     with begin("finetune", model, data, output, options, network.config.hidden_size, progress=progress) as run:
         if run.finished:
             return run.result()
-        run.encode(network, tokenizer)
+        rows = run.encode(network, tokenizer).splits["train"]
         if headed:
             logger.info("%s brings the head of its task (%s): nothing to fine-tune", model, data.task.name)
         else:
+            if data.task.kind == "regression":
+                start_at_mean(network, rows["labels"][:])
             unpad(network)  # in the loop of this project the last encoder asks with CLS alone: exact, a seventh faster
             run.train()
             remove(network)
