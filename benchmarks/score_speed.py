@@ -11,6 +11,7 @@ its own, and a file of one row in another: what the two peaks differ by is the m
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import itertools
 import json
@@ -75,6 +76,7 @@ def in_turn(given: argparse.Namespace, threads: int, home: Path, texts: list[str
     engine = open_engine(given.model, threads=threads)
     answerer = Answerer(engine, own_task("text", labels=tuple(engine.labels.values())), BATCH)
     source, ready = write(home / "timed.jsonl", texts), tokenise_for(engine, texts).rows
+    gc.freeze()  # as the command does
     arms = {
         "score": lambda: score(answerer, source, given.window),
         "sorted_arm": lambda: answer_rows(engine, ready, most=BATCH),

@@ -142,6 +142,7 @@ def machine(monkeypatch):
     monkeypatch.setenv(ISA, CAPS[0])
 
 
+@pytest.mark.slow  # every engine and precision in a process of its own
 def test_every_engine_is_tried_measured_told_and_remembered(tmp_path, memory, monkeypatch, capsys):
     """The oracle is the machine that runs the tests: all engines are installed and work, under the cap."""
     assert run("doctor", "--json", tmp_path / "machine.json") == 0

@@ -1,5 +1,6 @@
 """`powerbert score`, also called `predict`: answers beside the rows of files of any size, and for GLUE."""
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ predict = score
 def open_answerer(asked: ScoreFlags, columns: Columns) -> Answerer:
     """The model, here or in a worker."""
     engine, task = open_model(asked, columns)
+    gc.freeze()  # else libraries and model are searched for garbage again and again while rows come and go
     return Answerer(engine, task, asked.batch_size)
 
 
