@@ -74,7 +74,7 @@ class ScoreFlags(Answering, Figures):
     all: Annotated[bool, "Write the score of every label, as score_LABEL."] = False
     prefix: Annotated[str, "Put before the names of the added columns, where the input has such ones.", "TEXT"] = ""
     on_error: Annotated[str, _ON_ERROR, "NAME"] = "fail"
-    window: Annotated[int, _SORTED, "ROWS", 1] = 65_536
+    window: Annotated[int, _SORTED, "ROWS", 1] = 16_384
     ray: Annotated[str | None, _RAY, "[ADDRESS]"] = None
     ray_cpus: Annotated[int, "Cores, and threads, of a worker on Ray", "N", 1] = 1
     ray_workers: Annotated[int | None, "Workers on Ray; by default as many as it has room for.", "N", 1] = None

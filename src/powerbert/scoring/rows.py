@@ -21,7 +21,7 @@ from powerbert.tasks.readers import check_row, resolve
 from powerbert.tasks.sources import open_parquet, parquet_batches
 from powerbert.tasks.task import Task
 
-WINDOW = 65_536
+WINDOW = 16_384
 """Rows that are sorted by length at a time.
 
 The more, the more batches of one shape follow each other: OpenVINO makes new kernels for every other shape.
