@@ -260,6 +260,8 @@ def _cell(value: Any) -> str:
         return value
     if value is None:
         return ""
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)  # as JSON has it, and most cells that are not text are numbers
     if isinstance(value, date | time | Decimal | timedelta):
         return _plain(value)
     return json.dumps(value, ensure_ascii=False, default=_plain)
