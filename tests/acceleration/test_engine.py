@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from powerbert.acceleration.engine import BEYOND, most_lost
+from powerbert.acceleration.engine import BEYOND, inputs_at_once, most_lost
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
+from powerbert.text.batches import BUDGET
 
 ROWS = 100
 
@@ -28,3 +29,9 @@ def losing(points: int):
 )
 def test_a_precision_may_lose_what_the_goal_allows_and_fp32_is_never_left_out(goal, plain, most):
     assert most_lost(goal, [losing(points) for points in plain]) == pytest.approx(most)
+
+
+@pytest.mark.parametrize(("longest", "inputs"), [(20, 32), (128, 32), (129, 16), (320, 8), (512, 8), (8192, 1)])
+def test_long_inputs_are_timed_in_smaller_batches(longest, inputs):
+    assert inputs_at_once([7, longest]) == inputs
+    assert inputs == 1 or inputs * longest <= BUDGET

@@ -18,7 +18,7 @@ import numpy
 from powerbert import __version__
 from powerbert.acceleration.choose import Tried, budget_for, cheapest
 from powerbert.acceleration.cost import CostTable, measure_costs
-from powerbert.acceleration.engine import BATCH, Fastest, fastest_engine
+from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
 from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import NOTHING, Comparison, compare, pronounce
@@ -207,7 +207,7 @@ class Acceleration:
         path = self.work / COSTS
         if not path.is_file():
             logger.info("measuring what an encoder costs here, by length")
-            rows = 1 if self.goal.kind == LATENCY else BATCH
+            rows = 1 if self.goal.kind == LATENCY else inputs_at_once([self.longest])
             texts = texts_of(self.data.splits["train"].dataset[:SCALED_BY])
             found = measure_costs(network, self.tokenizer, self.longest, rows, texts)
             write_file(path, json.dumps(found).encode())
