@@ -9,9 +9,11 @@ import pytest
 from runs import pretrained, small_data
 
 import powerbert
+from powerbert.cli.flags import Reported
 from powerbert.cli.main import main
 from powerbert.cli.training import prepare
 from powerbert.errors import MissingExtraError
+from powerbert.training.ladder import RUNGS
 
 COLUMNS = ["--text", "review", "--label", "stars"]
 FAST = ["--batch-size", "8", "--epochs", "1"]
@@ -215,3 +217,7 @@ def test_a_missing_training_library_names_the_pip_command(monkeypatch):
     monkeypatch.setattr("powerbert.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "powerbert\[train\]"'):
         prepare()
+
+
+def test_the_budgets_of_the_flag_are_those_of_the_function():
+    assert tuple(Reported().shares()) == RUNGS

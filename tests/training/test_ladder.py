@@ -69,11 +69,12 @@ def test_the_first_encoders_read_all_and_the_others_are_left_out():
     assert first_encoders(4, 3).counts(10) == (10, 10, 10, 0)
 
 
-def test_anytime_reports_the_original_and_what_each_budget_of_the_dial_answers(one, tmp_path):
+def test_anytime_reports_the_original_and_what_each_budget_of_the_dial_answers(one, tmp_path, caplog):
     data = small_data()
-    result, table = anytime(
-        one, data, tmp_path / "any", AnytimeOptions(**FAST), budgets=(0.5, 0.9, 0.1)
-    )  # 0.1: too few
+    budgets = (0.5, 0.9, 0.1)  # the last cannot be spent
+    with caplog.at_level("WARNING", "powerbert.training"):
+        result, table = anytime(one, data, tmp_path / "any", AnytimeOptions(**FAST), budgets=budgets)
+    assert "left out [0.1]" in caplog.text
     assert [row["name"] for row in table] == ["original", "1.33x", "2x"]
     for row in table:
         network, tokenizer = powerbert.load(one if row["name"] == "original" else result.folder)

@@ -93,7 +93,7 @@ def _with_new_head(model: PreTrainedModel, task: Task, seed: int) -> Any:
 def start_at_mean(model: PreTrainedModel, labels: Sequence[float]) -> None:
     """Let a new head of a regression answer the mean of the labels to begin with.
 
-    From 0 the encoder would be moved for a third of a short training only to say that (docs/results/learning-rate.md).
+    From 0 the first steps of a training would move the whole encoder only to say that.
     """
     *_, last = (each for each in model.modules() if isinstance(each, torch.nn.Linear) and each.out_features == 1)
     if last.bias is not None:

@@ -144,25 +144,30 @@ def anytime(
 ) -> tuple[StepResult, list[dict[str, Any]]]:
     """Re-train the fine-tuned model once for several budgets, shares of its work; returns a row for each, too.
 
-    The folder has them all on its dial. Budgets that are too small for the model are left out.
+    The folder has them all on its dial. Budgets that are too small for the model are left out, and told.
     """
     network, tokenizer = fine_tuned(model, data.task)
-    least, encoders = least_budget(encoders_of(network)), encoders_of(network)
+    encoders = encoders_of(network)
+    least = least_budget(encoders)
     rungs = [rung(encoders, budget) for budget in sorted(set(budgets), reverse=True) if budget >= least]
     if not rungs:
-        raise PowerBertError("no budget can be spent", got=list(budgets), rule=f"at least {least:.2f} of the work")
+        rule, remedy = f"at least {least:.2f} of the work", "give larger --budgets"
+        raise PowerBertError("no budget can be spent", got=list(budgets), rule=rule, remedy=remedy)
+    if small := [budget for budget in budgets if budget < least]:
+        logger.warning("%s encoders cannot spend less than %.2f of the work: left out %s", encoders, least, small)
     middle = rungs[len(rungs) // 2]
     result = retrain(
         model, data, output, options or AnytimeOptions(), retention=middle, ladder=rungs, progress=progress
     )
     encoded = encode_data(data, network, tokenizer)
-    table = []
-    for name, retention in {"original": None, **dial_of(rungs)}.items():
-        if retention is not None:
-            network = apply(load(result.folder)[0], retention)
-        found = evaluate(network, encoded.splits["dev"], encoded.task, tokenizer).to_json()
-        table.append({"name": name, "retention": str(retention or "full")} | found)
-    return result, table
+
+    def row(name: str, answering: Any, retention: str) -> dict[str, Any]:
+        found = evaluate(answering, encoded.splits["dev"], encoded.task, tokenizer).to_json()
+        return {"name": name, "retention": retention} | found
+
+    trained, _ = load(result.folder)
+    rows = [row(name, with_retention(trained, each), str(each)) for name, each in dial_of(rungs).items()]
+    return result, [row("original", network, "full"), *rows]
 
 
 def _select_by(network: Any, retention: RetentionConfiguration, strategy: str | None, seed: int) -> None:
