@@ -44,6 +44,16 @@ def test_only_white_space_is_lost_where_nothing_is_said_to_be_cut(text):
         assert whole == rest
 
 
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4), st.sampled_from(["longest_first", "only_first"]))
+def test_word_pieces_are_those_of_the_tokenizers_own_call(pairs, truncation):
+    pairs = [(f"{first} good film", clean(second, LONGEST)[0][:4]) for first, second in pairs]
+    for texts in (pairs, [clean(first, LONGEST)[0] for first, _ in pairs]):
+        made = tokenise(TOKENIZER, texts, LONGEST, truncation=truncation)
+        TOKENIZER.backend_tokenizer.encode_special_tokens = False  # the call sets all that it needs itself
+        own = TOKENIZER(made.texts, truncation=truncation, max_length=LONGEST, split_special_tokens=True)
+        assert made.rows == [{name: own[name][i] for name in own} for i in range(len(texts))]
+
+
 @given(st.lists(st.sampled_from(["good", "film", "bad", "acting"]), max_size=14))
 def test_a_text_is_said_to_be_cut_only_where_the_tokenizer_alone_would_give_more(chosen):
     text = " ".join(chosen)
