@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from datasets import Dataset
 from models import tiny
 from texts import tokenizer_for
@@ -12,6 +13,7 @@ from powerbert.acceleration.parts import LEAST_JUDGED, divide, parts_of_texts
 from powerbert.errors import DataError, PowerBertError, UnsupportedModelError
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
+from powerbert.text.batches import TEACHER
 
 WORDS = ("good film", "bad plot", "a dull film", "it is great")
 
@@ -86,6 +88,28 @@ def test_texts_alone_get_the_answers_of_the_model_as_labels(tmp_path, labels):
         assert found == pytest.approx(expected, abs=1e-5)
     else:
         assert [parts.data.task.labels[i] for i in found] == expected
+
+
+def test_texts_bring_the_answers_that_are_taught_cut_as_the_user_says(tmp_path):
+    powerbert.save(tiny("bert", num_labels=1), tokenizer_for(), tmp_path / "mine")
+    texts = [f"{text} good bad" * 3 for text in rows(400)["text"][:]]
+    parts = parts_of_texts(tmp_path / "mine", Dataset.from_dict({"text": texts}), "text", None, 8)
+    model, tokenizer = powerbert.load(tmp_path / "mine")
+    for row in parts.data.splits["train"].dataset.select(range(5)):
+        with torch.no_grad():
+            logits = model(**tokenizer(row["text"], truncation=True, max_length=8, return_tensors="pt")).logits[0]
+        assert row[TEACHER] == pytest.approx(logits.tolist(), abs=1e-5)
+
+
+def test_a_run_without_labels_is_known_again_by_its_texts_whatever_the_last_digits_of_the_answers_are(tmp_path):
+    digests = {}
+    for name, text in {"one": "good", "two": "good", "other": "bad"}.items():
+        model = tiny("bert", num_labels=1)
+        model.classifier.bias.data += 1e-6 * (name == "two")
+        powerbert.save(model, tokenizer_for(), tmp_path / name)
+        texts = rows(400).remove_columns("label").map(lambda row, last=text: {"text": f"{row['text']} {last}"})
+        digests[name] = parts_of_texts(tmp_path / name, texts, "text", None, None).data.digest
+    assert digests["one"] == digests["two"] != digests["other"]
 
 
 @pytest.mark.parametrize(("head", "changes"), [("Model", {}), ("ForSequenceClassification", {"multi": True})])

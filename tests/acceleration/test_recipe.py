@@ -166,6 +166,7 @@ def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_p
         figures = run_acceleration(tmp_path / "mine", parts, Goal("max-disagreement", 0.0), tmp_path / "fast", little)
     assert "nothing is eliminated" in caplog.text
     assert "brings the head of its task (answers of the original model): nothing to fine-tune" in caplog.text
+    assert "for its answers to" not in caplog.text  # the texts bring them
     assert figures["accelerated"]["work"] == 1.0
     verdict = figures["verdict"]
     assert (verdict["met"], verdict["eliminated"]) == (True, False)

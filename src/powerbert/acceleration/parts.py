@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy
 from datasets import ClassLabel
 
 from powerbert.engines.answers import answer
@@ -18,8 +19,9 @@ from powerbert.tasks.encoding import texts_of
 from powerbert.tasks.readers import read_split
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.sources import DataSource
-from powerbert.tasks.task import Kind, Split, Task
-from powerbert.training.data import Data
+from powerbert.tasks.task import Kind, Split, Task, check_max_length
+from powerbert.text.batches import TEACHER
+from powerbert.training.data import Data, answers
 from powerbert.training.heads import check_head, label_names
 
 LEAST_TRAINED, LEAST_JUDGED = 64, 32  # rows; fewer teach nothing, or say nothing
@@ -38,7 +40,11 @@ class Parts:
     data: Data  # `train`, and as `dev` the rows on which everything is chosen
     verdict: Split  # rows that nothing was chosen on
     how: str  # where the parts come from, for a person
-    labelled: bool = True  # whether the labels are the user's own, not the original model's answers
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the labels are the user's own, not the original model's answers."""
+        return self.data.labelled
 
 
 def divide(task: Task, splits: Mapping[str, Split], max_length: int | None, *, labelled: bool = True) -> Parts:
@@ -58,12 +64,14 @@ def divide(task: Task, splits: Mapping[str, Split], max_length: int | None, *, l
             got, remedy = f"{len(split)} rows", "give more rows, or a larger dev file"
             raise DataError(f"too little data to {what}", got=got, rule=f"at least {least}", remedy=remedy)
     logger.info(how)
-    return Parts(Data.of(task, {"train": train, "dev": choosing}, max_length), verdict, how, labelled)
+    return Parts(Data.of(task, {"train": train, "dev": choosing}, max_length, labelled=labelled), verdict, how)
 
 
 def parts_of_texts(model: Path, texts: DataSource, text: str, text_pair: str | None, max_length: int | None) -> Parts:
     """Texts alone: the original model's answers are their labels."""
+    check_max_length(max_length)
     network, tokenizer = load(model)
+    tokenizer.model_max_length = min(max_length or tokenizer.model_max_length, tokenizer.model_max_length)
     if not type(network).__name__.endswith(SEQUENCE) or network.config.problem_type == MULTI_LABEL:
         what, rule = f"{model} cannot teach", "without labels the model itself answers, with one label for each text"
         got = network.config.problem_type or type(network).__name__
@@ -87,13 +95,11 @@ def check_original(folder: Path, task: Task) -> None:
 
 
 def labelled_by(engine: Engine, split: Split, task: Task) -> Split:
-    """The split with the answers of a model as its labels."""
-    logits = list(answer(engine, texts_of(split.dataset[:])))
+    """The split with the answers of a model: as labels, and as what is taught, so that nobody asks it again."""
+    logits = numpy.stack(list(answer(engine, texts_of(split.dataset[:]))))  # (rows, labels)
+    dataset = split.dataset.add_column(TEACHER, list(logits)).add_column("label", answers(logits, task).tolist())
     if task.kind == "regression":
-        labels = [float(row[0]) for row in logits]
-        return replace(split, dataset=split.dataset.add_column("label", labels))
-    chosen = [int(row.argmax()) for row in logits]
-    dataset = split.dataset.add_column("label", chosen)
+        return replace(split, dataset=dataset)
     return replace(split, dataset=dataset.cast_column("label", ClassLabel(names=list(task.labels or ()))))
 
 

@@ -12,6 +12,7 @@ from datasets import Dataset
 
 from powerbert.errors import DataError
 from powerbert.tasks.task import CHOICES, ROWS_AT_ONCE, Split, Task
+from powerbert.text.batches import TEACHER
 from powerbert.text.tokenise import INPUTS, Row, Text, clean, tokenise
 
 LENGTHS = (64, 128, 256, 512)  # the values of N that the paper chooses from
@@ -49,7 +50,8 @@ def encode_split(split: Split, task: Task, tokenizer: Any, max_length: int) -> D
     """Tokenise a normalised split to at most `max_length` (N) word-vectors per input.
 
     Columns: what the tokenizer makes for its model (`input_ids`, `attention_mask`, `token_type_ids` if used), `labels`
-    if there are any, and `length`, the real word-vectors; for multiple choice of the longest of a row's four sequences.
+    if there are any, a model's answers if they are to be taught, and `length`, the real word-vectors; for multiple
+    choice of the longest of a row's four sequences.
     """
     batches = split.dataset.iter(batch_size=ROWS_AT_ONCE)
     tables = [_table(encode_rows(batch, task, tokenizer, max_length), batch, task) for batch in batches]
@@ -106,5 +108,7 @@ def _table(rows: list[Row], batch: _Columns, task: Task) -> pyarrow.Table:
     if "label" in batch:
         kind = pyarrow.float32() if task.kind == "regression" else pyarrow.int64()
         columns["labels"] = pyarrow.array(batch["label"], type=kind)
+    if TEACHER in batch:
+        columns[TEACHER] = pyarrow.array(batch[TEACHER], type=pyarrow.list_(pyarrow.float32()))
     columns["length"] = pyarrow.array(lengths, type=pyarrow.int32())
     return pyarrow.table(columns)

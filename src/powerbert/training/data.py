@@ -27,7 +27,7 @@ from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
 from powerbert.tasks.sources import DataSource
 from powerbert.tasks.task import Split, Task, check_max_length
-from powerbert.text.batches import flattened
+from powerbert.text.batches import TEACHER, flattened
 
 SAMPLED, CHARACTERS = 1_000, 4.5  # rows of which the length is estimated, and characters of a token
 
@@ -40,12 +40,15 @@ class Data:
     splits: Mapping[str, Split]
     findings: Findings
     max_length: int | None = None  # N as the user wants it, the longest input; None: the task's, else the paper's rule
+    labelled: bool = True  # whether the labels are the user's own, not a model's answers
 
     @classmethod
-    def of(cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None) -> Data:
+    def of(
+        cls, task: Task, splits: Mapping[str, Split], max_length: int | None = None, *, labelled: bool = True
+    ) -> Data:
         """Check the splits; what cannot be trained on is refused here, before any work."""
         check_max_length(max_length)
-        return cls(task, splits, check_splits(splits, task), max_length)
+        return cls(task, splits, check_splits(splits, task), max_length, labelled)
 
     @classmethod
     def read(cls, train: DataSource, dev: DataSource, *, text: str, text_pair: str | None = None, label: str) -> Data:
@@ -54,12 +57,16 @@ class Data:
 
     @cached_property
     def digest(self) -> str:
-        """Names the content of all splits: a run is not resumed on other data."""
-        content = hashlib.sha256()
+        """Names the content of all splits: a run is not resumed on other data.
+
+        A model's answers are no part of it: their last digits depend on the number of threads.
+        """
+        content, made = hashlib.sha256(), () if self.labelled else ("label", TEACHER)
         for name, split in self.splits.items():
             content.update(name.encode())
             for batch in split.dataset.iter(batch_size=10_000):
-                content.update(json.dumps(batch, sort_keys=True).encode())
+                given = {name: values for name, values in batch.items() if name not in made}
+                content.update(json.dumps(given, sort_keys=True).encode())
         return content.hexdigest()[:16]
 
     @cached_property

@@ -17,6 +17,7 @@ from powerbert.modeling.apply import apply, elimination_of, encoders_of, remove,
 from powerbert.modeling.storage import load
 from powerbert.report.pictures import retention_picture
 from powerbert.retention import RetentionConfiguration
+from powerbert.text.batches import TEACHER
 from powerbert.training.data import Data, encode_data, evaluate
 from powerbert.training.heads import check_head, fine_tuned, model_for, start_at_mean
 from powerbert.training.ladder import RUNGS, Ladder, dial_of, least_budget, rung
@@ -118,12 +119,12 @@ def retrain(
     with begin("retrain", model, data, output, options, network.config.hidden_size, progress=progress, **more) as run:
         if run.finished:
             return run.result()
-        rows, objective = run.encode(network, tokenizer).splits["train"], None
-        if options.needs_teacher:
+        rows = run.encode(network, tokenizer).splits["train"]
+        if options.needs_teacher and (vectors or TEACHER not in rows.column_names):  # texts without labels bring it
             logger.info("asking %s for its answers to %s rows, once", teacher, f"{len(rows):,}")
             half = run.options.precision == "bf16"
             rows = with_answers(rows, load(more["teacher"])[0], tokenizer, vectors=vectors, half=half)
-            objective = Distillation(network, data.task, options)
+        objective = Distillation(network, data.task, options) if options.needs_teacher else None
         if not ladder:
             run.train(rows, objective=objective)
             return run.finish()

@@ -123,6 +123,7 @@ def with_answers(
     encoders: give the CLS vectors after these encoders, numbered from 1, instead of the final ones.
     half: run its matrix products in bf16, as those of the training are; packed weights would be fp32.
     """
+    encoded = encoded.remove_columns([TEACHER] if TEACHER in encoded.column_names else [])
     rows = list(flattened(list(encoded)))
     with (
         _Teacher(teacher, tokenizer, sum(len(row["input_ids"]) for row in rows), encoders, packed=not half) as engine,
