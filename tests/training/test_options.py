@@ -84,13 +84,22 @@ def test_what_the_user_gave_stays_and_the_task_decides_the_rest():
     mrpc = find_task("MRPC")
     assert Options().for_task(mrpc).learning_rate == mrpc.hyper_parameters.lr
     assert Options(learning_rate=1e-4).for_task(mrpc, width=384).learning_rate == 1e-4
-    assert Options().for_task(mrpc, width=384).learning_rate == 2 * mrpc.hyper_parameters.lr  # half as wide
     own = SearchOptions(bins=7).for_task(mrpc)
     assert (own.regulariser, own.retention_learning_rate, own.bins) == (0.03, None, 7)
     assert SearchOptions(regulariser=0.0).for_task(mrpc).regulariser == 0.0  # given, not left open
     release = SearchOptions(optimiser="release").for_task(mrpc)
     assert (release.regulariser, release.retention_learning_rate) == (3e-3, 3e-3)
     assert own.for_task(find_task("SST-2")) == own  # resolved once and for all
+
+
+@pytest.mark.parametrize(
+    ("task", "width", "raised"),
+    [("MRPC", 384, 2), ("CoLA", 384, 2), ("CoLA", 192, 2), ("SST-2", 192, 4), ("RTE", 384, 1), ("RACE", 384, 1)]
+    + [("RTE", 1024, 0.75)],
+)
+def test_a_narrower_model_learns_faster_unless_its_steps_have_few_inputs(task, width, raised):
+    task = find_task(task)
+    assert Options().for_task(task, width=width).learning_rate == pytest.approx(raised * task.hyper_parameters.lr)
 
 
 def test_a_budget_is_refused_where_lambda_does_not_act():

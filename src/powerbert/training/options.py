@@ -20,6 +20,7 @@ has size one, so this, not the number of steps, decides how far lambda * j can p
 DECOUPLED_LAMBDA = 0.03
 ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
 PUBLISHED_WIDTH = 768  # hidden dimensions of the BERT that the published learning rates are for
+STEADY = 16  # inputs of a step with which a learning rate cannot be raised: with twice as many it can be doubled
 WORDS_AT_ONCE = 1024  # word-vectors that are trained on at once, where inputs are short: fewer leave a core waiting
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
@@ -30,7 +31,7 @@ class Options:
 
     epochs: Annotated[float, "Passes over the training data."] = 3.0
     learning_rate: Annotated[
-        float, "Peak learning rate; by default the authors' for the task, times 768 over the hidden size."
+        float, "Peak learning rate; by default the authors' for the task, raised for a narrower model."
     ] = BY_TASK
     batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
     accumulation: Annotated[int, "Batches per step; by default up to the task's published batch in all."] = BY_TASK
@@ -54,14 +55,15 @@ class Options:
 
         The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, or more of them
         where they are short. length: about how many word-vectors of an input are trained on. width: hidden dimensions;
-        a narrower model needs a larger learning rate (docs/results/learning-rate.md).
+        a narrower model needs a larger learning rate, and steps of few inputs do not bear it
+        (docs/results/learning-rate.md).
         """
         published = task.hyper_parameters
         room = max(ROOM, 2 ** int(log2(max(1.0, WORDS_AT_ONCE / length))))
         batch = self.batch_size or min(published.batch_size, room)
         batches = max(1, round(published.batch_size / (batch * processes)))
-        rate = published.lr * PUBLISHED_WIDTH / width
-        return self._filled(learning_rate=rate, batch_size=batch, accumulation=batches)
+        raised = min(PUBLISHED_WIDTH / width, max(1.0, published.batch_size / STEADY))
+        return self._filled(learning_rate=published.lr * raised, batch_size=batch, accumulation=batches)
 
     def _filled(self, **defaults: Any) -> Self:
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
