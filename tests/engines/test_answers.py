@@ -11,7 +11,7 @@ from texts import tokenizer_for
 
 import powerbert
 from powerbert import RetentionConfiguration
-from powerbert.engines.answers import ahead, answer, answer_rows, tokenise_for, windows
+from powerbert.engines.answers import answer, answer_rows, tokenise_for, windows
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError
 
@@ -86,17 +86,6 @@ def test_a_text_over_the_limit_is_cut_to_it(engine):
     assert len(rows[0]["input_ids"]) == engine.limits.longest
     assert cut == [True]
     assert len(tokenise_for(engine, ["good " * 100], 7).rows[0]["input_ids"]) == 7
-
-
-def test_the_next_item_is_made_meanwhile_and_an_error_comes_in_its_place():
-    def source():
-        yield from ([1], [2])
-        raise OSError("the disk is gone")
-
-    items = ahead(source())
-    assert [next(items), next(items)] == [[1], [2]]
-    with pytest.raises(OSError, match="disk"):
-        next(items)
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 8), st.integers(1, 20))

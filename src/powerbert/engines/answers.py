@@ -1,7 +1,6 @@
 """The one way from texts through an engine to logits, in the order of the texts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -89,13 +88,3 @@ def windows(
         if len(held) < size and not heavy:
             return
         size = min(2 * size, most)
-
-
-def ahead(source: Iterable[Item]) -> Iterator[Item]:
-    """Make the next item in a thread while the caller works on this one."""
-    items = iter(source)
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, items, None)
-            yield item

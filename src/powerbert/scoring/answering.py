@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from powerbert.engines.answers import ahead, answer_rows
+from powerbert.engines.answers import answer_rows
 from powerbert.engines.engine import Engine
 from powerbert.errors import PowerBertError
 from powerbert.scoring.rows import Window
@@ -55,14 +55,12 @@ def texts_to_answer(window: Window) -> list[dict[str, Any]]:
 def answered_here(
     answerer: Answerer, windows: Iterable[Window], done: Callable[[float], object] = lambda rows: None
 ) -> Iterator[Answered]:
-    """Answer in this process; the next window is read and tokenised meanwhile."""
+    """Answer in this process, one window after the other.
 
-    def tokenised() -> Iterator[tuple[Window, list[Row]]]:
-        for window in windows:
-            yield window, answerer.tokenise(texts_to_answer(window))
-
-    for window, inputs in ahead(tokenised()):
-        yield window, answerer.answer(inputs, done)
+    Nothing is read ahead: the engine has all cores, and a thread beside it makes its own ones wait for each other.
+    """
+    for window in windows:
+        yield window, answerer.answer(answerer.tokenise(texts_to_answer(window)), done)
 
 
 class Verdicts:
