@@ -14,7 +14,7 @@ import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.registry import find_task
-from powerbert.text.batches import Collator
+from powerbert.text.batches import TEACHER, Collator
 from powerbert.training import Options, RetrainOptions, SearchOptions, finetune, search
 from powerbert.training.teacher import Distillation, answer_distance, teacher_of, with_answers, without_labels
 
@@ -117,6 +117,14 @@ def test_a_model_that_has_changed_since_is_refused(tmp_path):
     powerbert.save(model, tokenizer, one)
     with pytest.raises(PowerBertError, match=r"has changed since.*--teacher"):
         teacher_of(two, eliminates=True)
+
+
+def test_answers_that_rows_bring_give_way_to_those_that_are_asked_for():
+    data, tokenizer, teacher = small_data(rows=8), tokenizer_for(), tiny("bert").eval()
+    encoded = encode_split(data.splits["train"], data.task, tokenizer, 32)
+    expected = with_answers(encoded, teacher, tokenizer, vectors=True)
+    brought = encoded.add_column(TEACHER, [[0.0, 0.0]] * len(encoded))
+    assert with_answers(brought, teacher, tokenizer, vectors=True)[TEACHER][:] == expected[TEACHER][:]
 
 
 def test_it_is_told_about_how_long_the_teacher_takes(caplog):

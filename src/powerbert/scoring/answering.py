@@ -57,7 +57,8 @@ def answered_here(
 ) -> Iterator[Answered]:
     """Answer in this process, one window after the other.
 
-    Nothing is read ahead: the engine has all cores, and a thread beside it makes its own ones wait for each other.
+    Nothing is read ahead: the engine has all cores, and a thread beside it cost more than it gave
+    (docs/results/everyday.md).
     """
     for window in windows:
         yield window, answerer.answer(answerer.tokenise(texts_to_answer(window)), done)
