@@ -44,7 +44,8 @@ def opened(html: str, width: int, folder: Path) -> tuple[dict[str, Any], list[st
 
 def visited(address: str, folder: Path) -> tuple[str, list[str]]:
     """The page at an address once its scripts have run, and what the console says."""
-    options = ("--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--dump-dom")
-    command = [str(CHROMIUM), *FLAGS, *options, address]
+    # Virtual time stands still while anything is being fetched: a page that builds itself of an answer is whole.
+    options = ("--allow-file-access-from-files", "--dump-dom", "--virtual-time-budget=10000")
+    command = [str(CHROMIUM), *FLAGS, *options, f"--user-data-dir={folder / 'profile'}", address]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
     return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
