@@ -1,12 +1,15 @@
-"""The plan of a batch against RetentionConfiguration.counts, input by input."""
+"""The plan of a batch against RetentionConfiguration.counts, input by input; dropout against what its name says."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from powerbert.modeling.ops import bounded, counts, exact
+from powerbert.modeling.families.base import Projections
+from powerbert.modeling.ops import bounded, counts, dropout, exact, fast_dropout, fused
 from powerbert.retention import RetentionConfiguration
 
 
@@ -42,3 +45,57 @@ def test_a_plan_from_shapes_is_never_narrower_and_never_misses_an_elimination(ca
     for stage, traced in zip(stages, bounded(retention, table, max(lengths)), strict=True):
         assert traced.width >= stage.width
         assert traced.eliminates or not stage.eliminates
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=4), st.floats(0.0, 0.9))
+def test_dropout_keeps_shape_and_raises_what_it_keeps(shape, p):
+    x = torch.full(shape, 2.0)
+    found = dropout(x, p, training=True)
+    assert found.shape == x.shape
+    kept = found[found != 0]
+    torch.testing.assert_close(kept, torch.full_like(kept, 2.0 / (1 - p)))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_drops_its_share_independently_and_gives_gradients_through_what_it_kept(p):
+    torch.manual_seed(0)
+    x = torch.ones(400, 251, requires_grad=True)  # not a multiple of the four numbers of a draw
+    found = dropout(x, p, training=True)
+    found.sum().backward()
+    dropped = (found == 0).float()
+    deviation = (p * (1 - p) / dropped.numel()) ** 0.5
+    assert abs(dropped.mean().item() - p) < 4 * deviation
+    both = (dropped[:, 1:] * dropped[:, :-1]).mean().item()  # neighbours share a draw of 64 bits
+    assert abs(both - p * p) < 8 * deviation
+    torch.testing.assert_close(x.grad, found.detach())
+
+
+def test_dropout_is_decided_by_the_seed_and_is_nothing_outside_training():
+    x = torch.randn(3, 5)
+    torch.manual_seed(7)
+    first = dropout(x, 0.5, training=True)
+    torch.manual_seed(7)
+    assert torch.equal(first, dropout(x, 0.5, training=True))
+    assert torch.equal(x, dropout(x, 0.5, training=False))
+
+
+def test_dropout_layers_are_their_own_again_after_training():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.0)))
+    x = torch.ones(64, 4)
+    with fast_dropout(model):
+        torch.manual_seed(3)
+        found = model(x)
+        torch.manual_seed(3)
+        torch.testing.assert_close(found, dropout(model[0](x), 0.5, training=True))
+        model.eval()
+        torch.testing.assert_close(model(x), model[0](x))
+    assert not any("forward" in vars(layer) for layer in model.modules())
+
+
+def test_attention_with_dropout_is_attention_without_on_the_average():
+    torch.manual_seed(0)
+    heads = Projections(*torch.randn(3, 2, 3, 5, 4).unbind(0))
+    seen = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)[:, None, None, :]
+    plain = fused(heads, seen, 0.5, 0.0)
+    mean = torch.stack([fused(heads, seen, 0.5, 0.1) for _ in range(4000)]).mean(dim=0)
+    torch.testing.assert_close(mean, plain, atol=0.05, rtol=0)

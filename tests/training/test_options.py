@@ -66,16 +66,19 @@ def test_the_effective_batch_is_the_published_one_whatever_fits_at_once(given, p
 @pytest.mark.parametrize(
     ("kind", "length", "expected"),
     [
-        (Options, 300, (16, 4)),
+        (Options, 2000, (1, 64)),
+        (Options, 300, (4, 16)),
+        (Options, 128, (16, 4)),
         (Options, 55, (16, 4)),
         (Options, 27, (32, 2)),
         (Options, 13, (64, 1)),
         (Options, 2, (64, 1)),
+        (RetrainOptions, 300, (8, 8)),
         (RetrainOptions, 55, (32, 2)),
         (RetrainOptions, 27, (64, 1)),
     ],
 )
-def test_more_short_inputs_are_trained_on_at_once_and_the_effective_batch_stays(kind, length, expected):
+def test_short_inputs_are_trained_on_many_at_once_long_ones_few_and_the_effective_batch_stays(kind, length, expected):
     options = kind().for_task(find_task("SST-2"), 1, length)
     assert (options.batch_size, options.accumulation) == expected
 

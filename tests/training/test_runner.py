@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 
 import pytest
 import torch
+from models import tiny
 from runs import pretrained, small_data
+from texts import tokenizer_for
 
+import powerbert
 from powerbert.errors import PowerBertError
 from powerbert.machine import describe, verdicts
 from powerbert.machine.probes import TRAINING
@@ -16,7 +20,7 @@ from powerbert.machine.verdicts import CRASHES, WORKS, Verdict, probe
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.metrics import Interval
-from powerbert.training import Options, finetune
+from powerbert.training import Options, finetune, runner
 from powerbert.training.data import Evaluation, evaluate
 from powerbert.training.runner import begin, check_place, command_line, model_card, read_run, run_record
 
@@ -189,3 +193,19 @@ def test_the_command_is_that_of_the_project_or_of_a_script(monkeypatch):
     for program, expected in typed.items():
         monkeypatch.setattr("sys.argv", [program, "--seeds", "0,1"])
         assert command_line() == f"{expected} --seeds 0,1"
+
+
+def test_long_inputs_are_trained_on_without_dropout_on_attention_and_that_is_told(tmp_path, monkeypatch, caplog):
+    made = {}
+    for name, long, forget in (("long", 1, 0.5), ("none", 128, 0.0), ("short", 128, 0.5)):
+        monkeypatch.setattr(runner, "LONG", long)
+        encoder = tiny("bert", "Model", attention_probs_dropout_prob=forget, hidden_dropout_prob=0.0)
+        powerbert.save(encoder, tokenizer_for(), tmp_path / f"{name}-encoder")
+        options = Options(epochs=1, batch_size=8, accumulation=1, learning_rate=3e-4)
+        with caplog.at_level(logging.INFO, "powerbert.training"):
+            caplog.clear()
+            folder = finetune(tmp_path / f"{name}-encoder", small_data(), tmp_path / name, options).folder
+        assert ("no dropout on attention" in caplog.text) == (name == "long")
+        made[name] = load(folder)[0].state_dict()
+    same = {name: all(torch.equal(made[name][key], value) for key, value in made["none"].items()) for name in made}
+    assert same == {"long": True, "none": True, "short": False}

@@ -80,6 +80,11 @@ def unpad(model: _Model, wanted: bool = True) -> _Model:
     return model if elimination is None else attach(model, replace(elimination, packed=wanted))
 
 
+def without_attention_dropout(model: _Model) -> _Model:
+    """Train without dropout on attention probabilities, so that no encoder has to write all of them down."""
+    return attach(model, replace(attached(model), forgets=False))
+
+
 def elimination_of(model: Any) -> Elimination | None:
     """What `apply` attached to the model, or None."""
     return getattr(base_of(model), ATTRIBUTE, None)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 
 from powerbert.elimination.extract import extract_queries
 from powerbert.modeling import ops
@@ -78,7 +77,7 @@ class Encoder(NamedTuple):
         """
         family, retain, training = self.elimination.family, self.elimination.retain, self.module.training
         mask, scale = self.mask(block, heads, asking), family.scale(self.module, heads.query)
-        forget = family.dropout(self.module) if training else 0.0
+        forget = family.dropout(self.module) if training and self.elimination.forgets else 0.0
         if asking is not None or not retain.scores(block):
             return ops.fused(heads, mask, scale, forget), asking, None
         probabilities = ops.probabilities(heads, mask, scale)
@@ -87,7 +86,7 @@ class Encoder(NamedTuple):
         if retained is not None:
             probabilities = extract_queries(probabilities, retained)
         # Dropout comes after the scores, so that training selects as inference does.
-        return ops.mix(dropout(probabilities, forget, training), heads.value), retained, scores
+        return ops.mix(ops.dropout(probabilities, forget, training), heads.value), retained, scores
 
     def mask(self, block: Block, heads: Projections, asking: Tensor | None) -> Tensor | None:
         """Bias and padding: broadcasts to (inputs, heads, queries, length); True where seen, or added."""

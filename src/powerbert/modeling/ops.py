@@ -7,11 +7,14 @@ batch and length stay free: it may pad more, never select otherwise. No other mo
 """
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch import Tensor, nn
+from torch.nn import functional
 
 from powerbert.elimination.selection import select, select_in_graph
 from powerbert.modeling.families.base import Projections, mask_value
@@ -134,12 +137,44 @@ def probabilities(heads: Projections, mask: Tensor | None, scale: float) -> Tens
     return logits.softmax(dim=-1, dtype=torch.float32)
 
 
-def fused(heads: Projections, mask: Tensor | None, scale: float, dropout: float) -> Tensor:
+def fused(heads: Projections, mask: Tensor | None, scale: float, forget: float) -> Tensor:
     """Attention in one kernel, which does not export where a graph computes widths: (batch, queries, hidden).
 
     mask: broadcasts to (batch, heads, queries, length); True where a key is seen, or what is added.
     """
-    if torch.compiler.is_exporting():
-        return mix(probabilities(heads, mask, scale), heads.value)
-    mixed = scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout, scale=scale)
+    # On a CPU no kernel fuses dropout: what stands in for it takes slower random numbers, and looks for rows of -inf.
+    if torch.compiler.is_exporting() or (forget > 0 and _is_own(heads.value)):
+        return mix(dropout(probabilities(heads, mask, scale), forget, forget > 0), heads.value)
+    mixed = functional.scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=forget, scale=scale)
     return mixed.transpose(1, 2).flatten(2)
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """torch's dropout, with 16 random bits for each number on a CPU: torch draws 64 of them, one number at a time."""
+    if not training or p == 0.0 or not _is_own(x):
+        return functional.dropout(x, p, training)
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # of which each holds four
+    kept = bits.view(torch.int16)[: x.numel()].view(x.shape) >= round(p * 2**16) - 2**15
+    return x * kept.to(x.dtype).mul_(1 / (1 - p))
+
+
+def _is_own(x: Tensor) -> bool:
+    """Whether dropout is ours: on a CPU, and not in a graph, whose compiler has a way of its own."""
+    return x.device.type == "cpu" and not is_traced()
+
+
+@contextmanager
+def fast_dropout(model: nn.Module) -> Iterator[None]:
+    """Let the dropout layers of the model draw as `dropout` does, while it trains."""
+    layers = [layer for layer in model.modules() if type(layer) is nn.Dropout]
+    for layer in layers:
+        layer.forward = partial(_drop, layer)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _drop(layer: nn.Dropout, x: Tensor) -> Tensor:
+    return dropout(x, layer.p, layer.training)

@@ -79,6 +79,7 @@ class Elimination:
     cls_only: bool = False  # whether the head reads nothing but CLS
     packed: bool | None = None  # rows in inference: None where anything can be eliminated, True always, False never
     retain: Extract = field(default_factory=Extract)
+    forgets: bool = True  # whether training drops attention probabilities, as the model says
 
     def score(self, probabilities: Tensor | None, block: Block) -> Tensor:
         """Scores (inputs, length) by the strategy; probabilities: (inputs, heads, length, length)."""

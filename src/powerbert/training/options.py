@@ -18,10 +18,11 @@ TRAVEL = 3.0
 """How far r moves in a search if every step pushes it one way at full strength. Adam's normalised step
 has size one, so this, not the number of steps, decides how far lambda * j can press r down."""
 DECOUPLED_LAMBDA = 0.03
-ROOM = 16  # inputs that are trained on at once unless the user says so; more are accumulated, to save memory
+ROOM = 16  # inputs that are trained on at once unless they are short or long; more are accumulated, to save memory
 PUBLISHED_WIDTH = 768  # hidden dimensions of the BERT that the published learning rates are for
 STEADY = 16  # inputs of a step with which a learning rate cannot be raised: with twice as many it can be doubled
-WORDS_AT_ONCE = 1024  # word-vectors that are trained on at once, where inputs are short: fewer leave a core waiting
+WORDS_AT_ONCE = 1024, 2048  # word-vectors: fewer leave a core waiting; 16 inputs of 512 took 17 GB, and more time
+USUAL = 128.0  # word-vectors of an input whose length nobody knows
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
 
@@ -33,7 +34,7 @@ class Options:
     learning_rate: Annotated[
         float, "Peak learning rate; by default the authors' for the task, raised for a narrower model."
     ] = BY_TASK
-    batch_size: Annotated[int, "Inputs at once and process; by default at most 16."] = BY_TASK
+    batch_size: Annotated[int, "Inputs at once and process; by default about 16, by their length."] = BY_TASK
     accumulation: Annotated[int, "Batches per step; by default up to the task's published batch in all."] = BY_TASK
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
@@ -50,16 +51,17 @@ class Options:
             if value is not None and not holds(value):
                 raise PowerBertError(f"--{field.name.replace('_', '-')} is out of range", got=value, rule=rule)
 
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = USUAL, width: int = PUBLISHED_WIDTH) -> Self:
         """The same options with what was left open filled in from the task's published hyper-parameters.
 
-        The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, or more of them
-        where they are short. length: about how many word-vectors of an input are trained on. width: hidden dimensions;
-        a narrower model needs a larger learning rate, and steps of few inputs do not bear it
-        (docs/results/learning-rate.md).
+        The effective batch is the published one, whatever part of it is trained on at once: 16 inputs, more of them
+        where they are short, fewer where they are long. length: about how many word-vectors of an input are trained
+        on. width: hidden dimensions; a narrower model needs a larger learning rate, and steps of few inputs do not
+        bear it (docs/results/learning-rate.md).
         """
         published = task.hyper_parameters
-        room = max(ROOM, 2 ** int(log2(max(1.0, WORDS_AT_ONCE / length))))
+        least, most = (2 ** int(log2(max(1.0, words / length))) for words in WORDS_AT_ONCE)
+        room = max(least, min(ROOM, most))
         batch = self.batch_size or min(published.batch_size, room)
         batches = max(1, round(published.batch_size / (batch * processes)))
         raised = min(PUBLISHED_WIDTH / width, max(1.0, published.batch_size / STEADY))
@@ -90,7 +92,7 @@ class SearchOptions(Options):
             raise PowerBertError("--budget needs --optimiser decoupled", got=self.optimiser, rule=rule)
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = USUAL, width: int = PUBLISHED_WIDTH) -> Self:
         # The published lambda and rate of r are those of the release's optimiser.
         found, published = super().for_task(task, processes, length, width), task.hyper_parameters
         if self.optimiser == "decoupled":
@@ -112,7 +114,7 @@ class RetrainOptions(Options):
     hidden_weight: Annotated[float, "Weight of the distance to the fine-tuned model's final CLS vector."] = 0.0
 
     @override
-    def for_task(self, task: Task, processes: int = 1, length: float = inf, width: int = PUBLISHED_WIDTH) -> Self:
+    def for_task(self, task: Task, processes: int = 1, length: float = USUAL, width: int = PUBLISHED_WIDTH) -> Self:
         return super().for_task(task, processes, length / 2, width)  # about half of the word-vectors are retained
 
     @property

@@ -9,6 +9,7 @@ import logging
 import math
 import shlex
 import shutil
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ from powerbert.folders.atomic import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import choose_threads, machine, versions
 from powerbert.machine.verdicts import training_precision
-from powerbert.modeling.apply import retention_of
+from powerbert.modeling.apply import elimination_of, retention_of, without_attention_dropout
 from powerbert.modeling.dial import Dial
 from powerbert.modeling.limits import RUN
 from powerbert.modeling.storage import load, save
@@ -39,6 +40,7 @@ from powerbert.training.trainer import COURSE, StepTrainer, processes
 
 Folder = str | Path
 Chosen = TypeVar("Chosen", bound=Options)
+LONG = 128  # words of an input beyond which dropout on attention takes a third of the time of a step, and more
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,10 @@ class StepRun(Generic[Chosen]):
         dev, not with the last. The rest is what `StepTrainer` takes.
         """
         rows = self.encoded.splits["train"] if rows is None else rows
+        length = statistics.mean(rows["length"][:])
+        if length > LONG and elimination_of(self.model) is not None and not torch.cuda.is_available():
+            logger.info("inputs of %d words: no dropout on attention, which would take a third of the time", length)
+            without_attention_dropout(self.model)
         set_seed(self.options.seed)
         self.trainer = StepTrainer(
             model=self.model,

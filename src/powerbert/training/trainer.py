@@ -31,6 +31,7 @@ from powerbert.errors import ModelFolderError
 from powerbert.folders.atomic import swap
 from powerbert.folders.manifest import read_manifest, write_manifest
 from powerbert.machine.describe import duration
+from powerbert.modeling.ops import fast_dropout
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
 from powerbert.training.retention_parameters import NAME, RetentionAdamW, RetentionParameters
 
@@ -253,7 +254,7 @@ class StepTrainer(Trainer):
         checkpoint = newest_whole(self.folder)
         if self.args.should_save:
             shutil.rmtree(self.folder / STAGING, ignore_errors=True)  # of a run that was killed
-        with stopper.listening():
+        with stopper.listening(), fast_dropout(cast(nn.Module, self.model)):
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         if stopper.is_asked():
             step = self.state.global_step
