@@ -38,6 +38,7 @@ def tried() -> list[dict[str, Any]]:
     found = [
         {"name": f"{way}, {work:.0%}", "retention": ",".join(f"{share:g}" for share in SHARES), "work": work}
         | {"value": 0.872 - drop[way] * (1 - work) ** 3 / 100, "loss": drop[way] * (1 - work) ** 3}
+        | {"expected": 7.125 + work}
         | {"ms": 1.1 + 10.4 * work, "chosen": way == "re-trained" and work == 0.36}
         for way, works in sizes.items()
         for work in works

@@ -82,6 +82,7 @@ def test_what_was_chosen_is_the_fastest_of_the_ladder_within_the_goal(fast):
     model, _ = powerbert.load(home / "fast")
     assert str(retention_of(model)) == min(figures["tried"], key=lambda one: (one["ms"], one["work"]))["retention"]
     assert figures["accelerated"]["work"] < 0.6
+    assert all(one["expected"] <= 99.0 for one in figures["tried"])
 
 
 def test_the_folder_serves_every_budget_of_the_ladder_in_its_engine_and_in_torch(fast):

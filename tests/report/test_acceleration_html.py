@@ -132,6 +132,7 @@ def test_everything_that_was_tried_is_in_the_table_and_near_ones_in_the_picture(
     page = page_of(figures)
     for one in figures["tried"]:
         assert f"{100 * one['value']:.2f}" in page.text
+        assert f"{one['expected']:.2f}" in page.text
     assert page.text.count("(chosen)") == 1
     assert "Far below the picture: 1 more." in page.text
     marks = [found for tag, found in page.elements if tag == "svg" and "x" in found]

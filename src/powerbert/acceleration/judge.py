@@ -37,6 +37,11 @@ class Comparison:
         return self.differing if goal.kind == DISAGREEMENT else self.loss
 
     @property
+    def doubt(self) -> float:
+        """The standard error of the loss, in points."""
+        return (self.interval.high - self.interval.low) / 3.92
+
+    @property
     def differing(self) -> float:
         """Percent of other answers; of a regression, what the rank correlation lacks."""
         return 100 * (1 - self.agreement)

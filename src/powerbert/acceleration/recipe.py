@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from powerbert import __version__
-from powerbert.acceleration.choose import Tried, budget_for, cheapest
+from powerbert.acceleration.choose import Tried, budget_for, cheapest, expectations
 from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
@@ -298,7 +298,10 @@ class Acceleration:
             "speed": fastest.figures["headline"],
             "parts": {name: len(split) for name, split in self.data.splits.items()}
             | {"verdict": len(rows), "how": self.parts.how},
-            "tried": [one.to_json(one is self.chosen, slower) for one in self.tried],
+            "tried": [
+                one.to_json(one is self.chosen, slower) | {"expected": lost}
+                for one, lost in expectations(self.tried, self.goal)
+            ],
             "tried_on": {"value": metric(self.task.metric)(self.before, self.labels), "ms": ms["full"]},
             "engines": fastest.notes,
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),

@@ -111,18 +111,19 @@ def _arms(row: _Figures) -> str:
 
 def _tried(figures: _Figures) -> str:
     tried = [one for one in figures.get("tried") or [] if is_number(one.get("value"))]
-    columns = ("configuration", say(_metric(figures)), "loss", "time", "word-vectors")
+    columns = ("configuration", say(_metric(figures)), "loss", "expected on other rows", "time", "word-vectors")
     rows = [
         (
             f"{say(one.get('name'))}{' <b>(chosen)</b>' if one.get('chosen') else ''}{_code(one.get('retention'))}",
-            *(number(one["value"], times=100), number(one.get("loss"))),
+            *(number(one["value"], times=100), number(one.get("loss")), number(one.get("expected"))),
             *(ms(one.get("ms")), percent(one.get("work"))),
         )
         for one in sorted(tried, key=lambda one: one.get("ms") or 0)
     ]
     listed = f"<details><summary>The numbers of all {len(rows)}</summary>{table(columns, rows, ' tried')}</details>"
     note = "Each mark is a configuration on the rows that choose. Up is better, left is faster. "
-    note += "The times of all but the chosen one are estimates, from what an encoder costs here."
+    note += "The times of all but the chosen one are estimates, from what an encoder costs here. "
+    note += "Few rows know a loss to some points only: what is taken is expected to keep a stated loss on other rows."
     return section("tried", "What was tried", note, _picture(figures, tried) + listed if rows else "")
 
 
