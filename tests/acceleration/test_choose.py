@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerbert.acceleration.choose import Tried, budget_for, cheapest, expected
+from powerbert.acceleration.choose import Tried, cheapest, expected
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import Comparison, compare
 from powerbert.tasks.metrics import Interval
@@ -85,12 +85,6 @@ def test_any_figures_give_a_choice_that_is_expected_to_keep_the_goal(losses, dou
     assert numpy.isfinite(lost).all()
     assert (chosen is None) == bool((lost > 1.0).all())
     assert chosen is None or lost[rungs.index(chosen)] <= 1.0
-
-
-def test_the_largest_budget_within_a_time_is_found():
-    assert budget_for(lambda budget: 10 * budget, 4.0, 0.15) == pytest.approx(0.4, abs=2e-3)
-    assert budget_for(lambda budget: 10 * budget, 11.0, 0.15) == 1.0
-    assert budget_for(lambda budget: 10 * budget, 0.5, 0.15) is None
 
 
 def test_figures_say_which_one_was_chosen():

@@ -1,12 +1,12 @@
 """Everything that was tried, and which of it is taken."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
-from scipy.optimize import bisect, isotonic_regression, lsq_linear
+from scipy.optimize import isotonic_regression, lsq_linear
 
 from powerbert.acceleration.goal import LOSS, Goal
 from powerbert.acceleration.judge import Comparison
@@ -67,12 +67,3 @@ def expected(slowest_first: Sequence[Tried], goal: Goal) -> NDArray[Any]:
     shared, steep = lsq_linear(columns * weight[:, None], lost * weight, bounds=((-numpy.inf, 0), numpy.inf)).x
     fitted = columns @ (shared / (1 + (doubt.min() / TYPICAL) ** 2), steep)
     return fitted + (smooth - fitted) / (1 + (doubt / TYPICAL) ** 2)
-
-
-def budget_for(seconds: Callable[[float], float], limit: float, least: float) -> float | None:
-    """The largest budget, from the least on, whose time is within the limit; None if even the least is slower."""
-    if seconds(least) > limit:
-        return None
-    if seconds(1.0) <= limit:
-        return 1.0
-    return float(bisect(lambda budget: seconds(budget) - limit, least, 1.0, xtol=1e-3))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from powerbert import __version__
-from powerbert.acceleration.choose import Tried, budget_for, cheapest, expectations
+from powerbert.acceleration.choose import Tried, cheapest, expectations
 from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
@@ -24,6 +24,7 @@ from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import NOTHING, Comparison, compare, pronounce
 from powerbert.acceleration.parts import Parts, check_original
 from powerbert.acceleration.plan import plan
+from powerbert.acceleration.speed import shape_in_time, times_over
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
@@ -38,6 +39,7 @@ from powerbert.report.acceleration_html import acceleration_page
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split, texts_of
 from powerbert.tasks.metrics import metric
+from powerbert.text.tokenise import Text
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
 from powerbert.training.ladder import RUNGS, dial_of, least_budget, rung
@@ -49,10 +51,6 @@ from powerbert.training.steps import finetune, retrain
 REPORT, REPORT_PAGE, COSTS, SPEEDS = "report.json", "report.html", "costs.json", "speeds.json"
 LADDER = "ladder"  # the folder of the re-training
 SCALED_BY = 256  # texts of the training data from which int8 takes its scales
-NEAR = (1.3, 1.15, 1.0, 0.87, 0.75)  # rungs around the budget that a stated speed asks for
-TIMED = 3  # configurations that are measured before any training, where the goal is a speed
-SPARE = 0.9  # of the time that the goal allows: a faster model than that would lose more than it has to
-MARGIN = 0.95  # of a stated time is what a configuration is chosen for: the table of costs is not exact
 
 logger = logging.getLogger("powerbert.training")
 
@@ -76,21 +74,19 @@ class Acceleration:
         self.tried: list[Tried] = []
         self.chosen: Tried | None = None
         self.engines: dict[Path, Fastest] = {}  # by the folder that was measured
-        self.enough = 0.0  # the largest budget that was measured to be as fast as stated
-        self.slower = 1.0  # how many times as long the last model really takes as the table of costs said
+        self.enough = 1.0  # the largest share of the work that was measured to be as fast as stated
 
     def run(self) -> dict[str, Any]:
         """All stages; returns the figures of the report."""
         self.prepare()
-        if not self.goal.limits_loss:
-            self.calibrate()
-        budgets = self.budgets()
-        self.rungs = [rung(self.encoders, budget) for budget in budgets]
-        most, least = 100 * budgets[0], 100 * budgets[-1]
-        logger.info("re-training once for %d configurations, %.0f to %.0f %% of the work", len(budgets), most, least)
+        self.rungs = self.all_rungs() if self.goal.limits_loss else self.rungs_in_time()
+        shares = [100 * work(each.fractions) for each in self.rungs]
+        logger.info(
+            "re-training once for %d configurations, %.0f to %.0f %% of the work", len(shares), shares[0], shares[-1]
+        )
         ladder = self.retrained()
-        for budget, each in zip(budgets, self.rungs, strict=True):
-            self.attempt(f"{budget:.0%}", ladder, each)
+        for share, each in zip(shares, self.rungs, strict=True):
+            self.attempt(f"{share:.0f}%", ladder, each)
         return self.finish(self.chosen_of(ladder) if self.goal.limits_loss else self.in_time(ladder))
 
     def chosen_of(self, ladder: StepResult) -> StepResult:
@@ -120,46 +116,73 @@ class Acceleration:
             save(apply(network, own.retention), tokenizer, folder, extra=extra, dial=dial_of(self.rungs))
         return replace(ladder, folder=folder, retention=own.retention)
 
-    def calibrate(self) -> None:
-        """Find the budget of a stated speed by real measurements before any training: weights do not change speed."""
-        for number in range(1, TIMED + 1):
-            folder, budget = self.work / f"timed-{number}", self.budget_of_speed()
-            if not folder.is_dir():
-                network, tokenizer = load(self.original.folder)
-                save(apply(network, rung(self.encoders, budget)), tokenizer, folder)
-            over = self.over(folder)
-            if over <= 1.0 or budget == least_budget(self.encoders):
-                self.enough = max(budget, self.enough)
-            if SPARE <= over <= 1.0 or budget == least_budget(self.encoders):
-                break
+    def all_rungs(self) -> list[RetentionConfiguration]:
+        """The rungs of a ladder whose goal is a loss."""
+        return [rung(self.encoders, budget) for budget in RUNGS if budget > least_budget(self.encoders)]
+
+    def rungs_in_time(self) -> list[RetentionConfiguration]:
+        """The rungs around the one that is as fast as stated, in depth and in length."""
+        full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
+        limit = full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3
+        shape = shape_in_time(self.estimated, limit, self.encoders, self.timed)
+        logger.info("%d encoders with %.0f %% of the work are as fast as stated", shape.depth, 100 * shape.budget)
+        self.enough = shape.budget
+        return shape.rungs(self.encoders)
+
+    def estimated(self, retention: RetentionConfiguration) -> float:
+        """Mean seconds of an input of those that choose, by the table of costs."""
+        return self.costs.seconds(retention, self.lengths)
+
+    def timed(self, turn: int, rungs: list[RetentionConfiguration]) -> list[float]:
+        """By what factor each of some rungs takes longer than stated, in one graph that serves them all."""
+        folder = self.work / f"timed-{turn}"
+
+        def measure() -> list[float]:
+            network, tokenizer = load(self.original.folder)
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+            dial = {str(number): each for number, each in enumerate(rungs)}
+            save(apply(network, rungs[0]), tokenizer, folder, dial=dial)
+            return times_over(folder, self.graphs(folder), self.texts("dev"), self.longest, self.goal, self.costs)
+
+        return self.once(folder.name, measure)
 
     def over(self, folder: Path) -> float:
-        """By what factor a model takes longer than the goal allows; the table of costs is corrected by it.
+        """By what factor a model takes longer than stated in the engine that is its fastest."""
 
-        It is measured once: a stopped run goes on with what it began with, or it would choose something else.
-        """
-        path = self.work / SPEEDS
-        known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if folder.name not in known:
+        def measure() -> list[float]:
             fastest = self.measured_engine(folder)
             over = self.goal.value / fastest.times, 1e3 * fastest.seconds() / self.goal.value
-            known[folder.name] = over[self.goal.kind == LATENCY]
+            return [over[self.goal.kind == LATENCY]]
+
+        return self.once(folder.name, measure)[0]
+
+    def once(self, name: str, measure: Callable[[], list[float]]) -> list[float]:
+        """What a measurement gave the first time: a stopped run goes on with it, or it would choose something else."""
+        path = self.work / SPEEDS
+        known: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if name not in known:
+            known[name] = measure()
             write_file(path, json.dumps(known).encode())
-        found = known[folder.name]
-        logger.info("%s takes %.2f of the time that the goal allows", folder.name, found)
-        self.slower *= found / MARGIN
-        return found
+        logger.info("%s takes %s of the time that is stated", name, ", ".join(f"{each:.2f}" for each in known[name]))
+        return known[name]
 
     def measured_engine(self, folder: Path) -> Fastest:
         """The fastest engine of a model; each model is measured once."""
         if folder not in self.engines:
             logger.info("the fastest engine for %s", folder.name)
-            texts, scaling = (texts_of(self.data.splits[name].dataset[:]) for name in ("dev", "train"))
-            home = self.work / f"graphs-{folder.name}"
-            shutil.rmtree(home, ignore_errors=True)  # of a run that was killed
-            given = (texts, scaling[:SCALED_BY], self.longest, self.goal, self.compared)
-            self.engines[folder] = fastest_engine(folder, home, *given)
+            given = (self.texts("dev"), self.texts("train", SCALED_BY), self.longest, self.goal, self.compared)
+            self.engines[folder] = fastest_engine(folder, self.graphs(folder), *given)
         return self.engines[folder]
+
+    def graphs(self, folder: Path) -> Path:
+        """Where the graphs of a folder are written; those of a run that was killed are gone."""
+        home = self.work / f"graphs-{folder.name}"
+        shutil.rmtree(home, ignore_errors=True)
+        return home
+
+    def texts(self, name: str, most: int | None = None) -> list[Text]:
+        """The first texts of a split, or all."""
+        return texts_of(self.data.splits[name].dataset[:most])
 
     def already(self) -> dict[str, Any] | None:
         """The figures of an earlier run that is complete; an output of anything else is refused."""
@@ -208,28 +231,9 @@ class Acceleration:
         if not path.is_file():
             logger.info("measuring what an encoder costs here, by length")
             rows = 1 if self.goal.kind == LATENCY else inputs_at_once([self.longest])
-            texts = texts_of(self.data.splits["train"].dataset[:SCALED_BY])
-            found = measure_costs(network, self.tokenizer, self.longest, rows, texts)
+            found = measure_costs(network, self.tokenizer, self.longest, rows, self.texts("train", SCALED_BY))
             write_file(path, json.dumps(found).encode())
         return CostTable.from_json(json.loads(path.read_text(encoding="utf-8")))
-
-    def budgets(self) -> list[float]:
-        """The rungs of the ladder: all, or those near the one that a stated speed asks for."""
-        least = least_budget(self.encoders)
-        if self.goal.limits_loss:
-            return [budget for budget in RUNGS if budget > least]
-        self.enough = self.enough or self.budget_of_speed()
-        return sorted({min(RUNGS[0], max(least, factor * self.enough)) for factor in NEAR}, reverse=True)
-
-    def budget_of_speed(self) -> float:
-        """The largest budget that is as fast as stated, by the table of costs; the least, if none is."""
-        full = self.costs.seconds(RetentionConfiguration.full(self.encoders), self.lengths)
-        limit = MARGIN / self.slower * (full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3)
-        least = least_budget(self.encoders)
-        found = budget_for(lambda each: self.costs.seconds(rung(self.encoders, each), self.lengths), limit, least)
-        if found is None:
-            logger.warning("the stated speed cannot be reached: the nearest model is made")
-        return least if found is None else found
 
     def step(self, name: str, step: Callable[..., StepResult], model: Folder, **more: Any) -> StepResult:
         """Run a training step in a folder of its own."""
@@ -247,7 +251,7 @@ class Acceleration:
         with TorchEngine(apply(network, retention), tokenizer) as engine:
             found = self.compared(engine)
         logger.info("%s of the work: %.2f points lost, %.1f %% other answers", name, found.loss, found.differing)
-        self.tried.append(Tried(name, retention, found, self.costs.seconds(retention, self.lengths)))
+        self.tried.append(Tried(name, retention, found, self.estimated(retention)))
 
     def compared(self, engine: Engine) -> Comparison:
         """An engine against the original model, on the rows that choose."""
@@ -277,7 +281,7 @@ class Acceleration:
         comparison = compare(self.task.metric, before, after, labels)
         retention = final.retention or RetentionConfiguration.full(self.encoders)
         ms = {name: 1e3 * fastest.seconds(name) for name in ("full", "eliminated")}
-        slower = fastest.seconds() / self.costs.seconds(retention, self.lengths)  # than the table of costs says
+        slower = fastest.seconds() / self.estimated(retention)  # than the table of costs says
         share = float(numpy.mean([work(each.fractions) for each in self.rungs]))
         trained = {self.original.folder: 1.0, self.work / LADDER: share}
         eliminated = final.retention is not None

@@ -38,25 +38,25 @@ class Ladder:
 
 
 def depth_of(encoders: int) -> int:
-    """How many encoders the rungs run: three of four."""
+    """How many encoders the rungs run unless time asks for fewer: three of four."""
     return -(-3 * encoders // 4)
 
 
-def rung(encoders: int, budget: float) -> RetentionConfiguration:
-    """The configuration of a budget: a linear fall through the first three quarters of the encoders, and no other.
+def rung(encoders: int, budget: float, depth: int | None = None) -> RetentionConfiguration:
+    """The configuration of a budget: a linear fall through the first encoders, by default three of four, and no other.
 
     The last ones would read next to nothing, and a text that is answered alone waits for their weights all the same.
-    All rungs run equally many: the head learns to read one encoder that was never the last, not several
+    All rungs of a ladder run equally many: the head learns to read one encoder that was never the last, not several
     (docs/results/accelerate.md). A budget above what they can spend is all word-vectors in all of them.
     """
-    depth = depth_of(encoders)
+    depth = depth or depth_of(encoders)
     falling = linear(depth, min(1.0, budget * encoders / depth))
     return RetentionConfiguration.relative([*falling.fractions, *[0.0] * (encoders - depth)])
 
 
-def least_budget(encoders: int) -> float:
+def least_budget(encoders: int, depth: int | None = None) -> float:
     """The smallest budget of a rung: encoder 1 retains all of its words."""
-    depth = depth_of(encoders)
+    depth = depth or depth_of(encoders)
     return max(LEAST_BUDGET, (1.0 + LEAST * (depth - 1)) / encoders + 1e-3)
 
 
