@@ -14,8 +14,8 @@ from functools import partial
 
 from ways import Study, arguments, prepared, shown
 
+from powerbert.acceleration.choose import budget_for
 from powerbert.acceleration.cost import CostTable, measure_costs
-from powerbert.acceleration.speed import budget_for
 from powerbert.machine.describe import machine
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration

@@ -1,14 +1,19 @@
-"""What an engine may lose to be taken; oracle: the goal's own words. How it is measured is tested in test_recipe."""
+"""What an engine may lose to be taken; oracle: the goal's own words, and a real clock. See test_recipe, too."""
 
 from __future__ import annotations
 
 import numpy
 import pytest
+from models import tiny
+from texts import tokenizer_for
 
-from powerbert.acceleration.engine import BEYOND, inputs_at_once, most_lost
+import powerbert
+from powerbert.acceleration.cost import CostTable
+from powerbert.acceleration.engine import BEYOND, inputs_at_once, most_lost, times_over
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
 from powerbert.text.batches import BUDGET
+from powerbert.training.ladder import rung
 
 ROWS = 100
 
@@ -36,3 +41,15 @@ def test_a_precision_may_lose_what_the_goal_allows_and_fp32_is_never_left_out(go
 def test_long_inputs_are_timed_in_smaller_batches(longest, inputs):
     assert inputs_at_once([7, longest]) == inputs
     assert inputs == 1 or inputs * longest <= BUDGET
+
+
+@pytest.mark.parametrize("goal", [Goal("latency-ms", 10.0), Goal("speedup", 2.0)])
+def test_real_rungs_are_timed_in_the_engine_of_the_costs(goal, tmp_path):
+    rungs = [rung(6, budget) for budget in (0.7, 0.2)]
+    model = tiny("bert", num_hidden_layers=6, max_position_embeddings=512)
+    dial = {str(number): each for number, each in enumerate(rungs)}
+    powerbert.save(powerbert.apply(model, rungs[0]), tokenizer_for(max_length=512), tmp_path / "rungs", dial=dial)
+    table = CostTable((1,), (1.0,), (1.0,), (1.0,), 0.0, "torch", "fp32")
+    found = times_over(tmp_path / "rungs", tmp_path / "graphs", ["good film " * 200] * 4, 512, goal, table)
+    assert len(found) == 2
+    assert 0 < found[1] < found[0]

@@ -1,23 +1,30 @@
 """The engine and precision in which a model is the fastest here and still keeps the goal; and how much faster it is."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from powerbert.acceleration.goal import LATENCY, LOSS, Goal
+from powerbert.acceleration.cost import CostTable
+from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import Comparison
-from powerbert.bench.arms import STOCK, Arm, Workbench
+from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
 from powerbert.bench.run import choose_arms, installed, measure_arms, usable
 from powerbert.engines.engine import Engine
 from powerbert.export.write import RUNTIMES
+from powerbert.machine.measure import interleave, ratio
+from powerbert.modeling.limits import Batch
 from powerbert.text.batches import BUDGET
 from powerbert.text.tokenise import Text
 
 MEASURED = 128  # texts that are timed
 BATCH = 32  # inputs at once, unless they are long or the goal is the time of one text
 ENGINE_ROUNDS = 3
+TIMED_ROUNDS = 5  # of rungs in one engine
 BEYOND = 1.0  # points that a lower precision may lose beyond fp32, where the goal is a speed
 
 logger = logging.getLogger(__name__)
@@ -106,6 +113,23 @@ def most_lost(goal: Goal, plain: Sequence[Comparison]) -> float:
     return max(goal.value, spent + doubt)
 
 
+def times_over(
+    folder: Path, home: Path, texts: Sequence[Text], longest: int, goal: Goal, costs: CostTable
+) -> list[float]:
+    """By what factor each rung on a folder's dial takes longer than a goal allows, in the engine of the costs."""
+    bench = Workbench(folder, home, texts[:MEASURED], longest)
+    batch = inputs_at_once(bench.lengths) if goal.kind == SPEEDUP else 1
+    own = Arm("eliminated", own_feed(costs.engine), costs.engine, costs.precision, batch)
+    engines = [bench.engine(own).retaining(each) for each in bench.dial.values()]
+    engines += [bench.engine(replace(own, model="full"))] if goal.kind == SPEEDUP else []
+    batches = [*bench.batches(own)]
+    timings = interleave({i: partial(_answer, each, batches) for i, each in enumerate(engines)}, TIMED_ROUNDS)
+    rungs = [timings[i] for i in range(len(bench.dial))]
+    if goal.kind == SPEEDUP:
+        return [goal.value / ratio(timings[len(rungs)], each) for each in rungs]
+    return [1e3 * each.median / len(bench.texts) / goal.value for each in rungs]
+
+
 def _has(engine: str, precision: str) -> bool:
     return precision == "fp32" or engine in RUNTIMES
 
@@ -119,3 +143,7 @@ def _note(row: dict[str, Any], comparison: Comparison, within: bool, texts: int)
     same = {name: row[name] for name in ("engine", "precision")}
     figures = {"ms": 1e3 * row["seconds"] / texts, "agreement": comparison.agreement, "loss": comparison.loss}
     return same | figures | {"note": "" if within else "left out: it loses more than the goal allows"}
+
+
+def _answer(engine: Engine, batches: Sequence[Batch]) -> None:
+    deque(map(engine.run, batches), maxlen=0)

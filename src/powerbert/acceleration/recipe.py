@@ -16,15 +16,14 @@ from typing import Any
 import numpy
 
 from powerbert import __version__
-from powerbert.acceleration.choose import Tried, cheapest, expectations
+from powerbert.acceleration.choose import Tried, cheapest, expectations, shape_in_time
 from powerbert.acceleration.cost import CostTable, measure_costs
-from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once
+from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once, times_over
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
 from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import NOTHING, Comparison, compare, pronounce
 from powerbert.acceleration.parts import Parts, check_original
 from powerbert.acceleration.plan import plan
-from powerbert.acceleration.speed import shape_in_time, times_over
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
