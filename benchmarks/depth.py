@@ -50,7 +50,8 @@ def main() -> None:
     results = given.output / "depth.json"
     done = json.loads(results.read_text()) if results.is_file() else {"machine": machine(), "speeds": {}}
     if "costs" not in done:
-        done["costs"] = measure_costs(*load(study.fine), LENGTH, 1, SCALED_BY)
+        tokenizer = load(given.model)[1]  # that of the fine-tuned model cuts at the N of the task
+        done["costs"] = measure_costs(load(study.fine)[0], tokenizer, LENGTH, 1, SCALED_BY)
         results.write_text(json.dumps(done, indent=1) + "\n")
     costs = CostTable.from_json(done["costs"])
     for speed in SPEEDS:

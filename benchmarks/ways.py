@@ -35,7 +35,7 @@ from powerbert.tasks.registry import find_task, own_task
 from powerbert.tasks.task import Split
 from powerbert.training import Data, Options, RetrainOptions, SearchOptions, finetune, retrain, search
 from powerbert.training.data import answers, encode_data
-from powerbert.training.ladder import RUNGS, least_budget, rung
+from powerbert.training.ladder import all_rungs, rung
 from powerbert.training.shapes import first_encoders, linear, work
 from powerbert.training.teacher import answer_distance
 
@@ -126,7 +126,7 @@ def soft_extract(study: Study) -> Path:
 
 def ladder(study: Study) -> Path:
     """`accelerate`'s way: one training for all rungs; judged with the one of the budget."""
-    rungs = [rung(study.encoders, each) for each in RUNGS if each > least_budget(study.encoders)]
+    rungs = all_rungs(study.encoders)
     mean = float(numpy.mean([work(each.fractions) for each in rungs]))
     options = RetrainOptions(epochs=round(study.cost / mean, 2), **study.common)
     more: dict[str, Any] = {"retention": rungs[len(rungs) // 2], "ladder": rungs, "progress": True}

@@ -24,6 +24,7 @@ from powerbert.acceleration.recipe import REPORT, REPORT_PAGE, run_acceleration
 from powerbert.engines.answers import answer
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.export.write import export
 from powerbert.modeling.apply import retention_of
 from powerbert.tasks.readers import read_splits
 from powerbert.tasks.registry import own_task
@@ -59,10 +60,13 @@ def _few_engines():
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory, _few_engines):
-    """An encoder without a head, made faster within a goal that any classifier keeps."""
-    home = tmp_path_factory.mktemp("accelerated")
+    """An encoder without a head, made faster within a goal that any classifier keeps, where int8 is the fastest."""
+    home, real = tmp_path_factory.mktemp("accelerated"), recipe.measure_costs
     powerbert.save(tiny("bert", "Model", num_hidden_layers=2), tokenizer_for(), home / "encoder")
-    figures = run_acceleration(home / "encoder", labelled(), Goal("max-loss", 99.0), home / "fast", FAST)
+    with pytest.MonkeyPatch.context() as patch:
+        named = {"engine": "onnx", "precision": "int8"}
+        patch.setattr(recipe, "measure_costs", lambda *given: real(*given)._replace(**named))
+        figures = run_acceleration(home / "encoder", labelled(), Goal("max-loss", 99.0), home / "fast", FAST)
     return home, figures
 
 
@@ -83,6 +87,22 @@ def test_what_was_chosen_is_the_fastest_of_the_ladder_within_the_goal(fast):
     assert str(retention_of(model)) == min(figures["tried"], key=lambda one: (one["ms"], one["work"]))["retention"]
     assert figures["accelerated"]["work"] < 0.6
     assert all(one["expected"] <= 99.0 for one in figures["tried"])
+
+
+def test_the_rung_is_chosen_on_the_answers_of_the_engine_that_is_the_fastest(fast, tmp_path):
+    home, figures = fast
+    model, tokenizer = powerbert.load(home / "fast")
+    dial = {str(number): each for number, each in enumerate(rungs_of(figures))}
+    export(model, tokenizer, tmp_path / "graph", "onnx", "int8", dial=dial)
+    choosing = labelled().data.splits["dev"].dataset
+    for name, one in zip(dial, figures["tried"], strict=True):
+        said = powerbert.pipeline(tmp_path / "graph", budget=name)(choosing["text"][:])
+        right = [("no", "yes")[label] == each["label"] for label, each in zip(choosing["label"][:], said, strict=True)]
+        assert one["value"] == pytest.approx(numpy.mean(right))
+
+
+def rungs_of(figures):
+    return [powerbert.RetentionConfiguration.parse(one["retention"]) for one in figures["tried"]]
 
 
 def test_the_folder_serves_every_budget_of_the_ladder_in_its_engine_and_in_torch(fast):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from powerbert.acceleration.cost import CostTable
-from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
+from powerbert.acceleration.goal import LATENCY, SPEEDUP, Goal
 from powerbert.acceleration.judge import Comparison
 from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
 from powerbert.bench.run import choose_arms, installed, measure_arms, usable
@@ -66,12 +66,14 @@ def fastest_engine(
     scaling: Sequence[Text],
     longest: int,
     goal: Goal,
+    most: float,
     judged: Callable[[Engine], Comparison],
     progress: Callable[..., Any] = list,
 ) -> Fastest:
     """Measure the model in every engine and precision, with elimination and without, in turn in one run.
 
     texts: that are timed. scaling: from which int8 takes its scales. judged: compares an engine with the original.
+    most: what the configuration lost in the engine that it was chosen in.
     """
     pairs, left_out = usable([(name, one) for name in installed() for one in ("fp32", "int8") if _has(name, one)])
     for line in left_out:
@@ -84,7 +86,7 @@ def fastest_engine(
     rows = sorted((row for row in figures["arms"] if row["model"] == own and row["engine"] != STOCK), key=_seconds)
     by_name = {arm.name: arm for arm in arms}
     found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
-    limit = most_lost(goal, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
+    limit = most_lost(goal, most, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
     notes = [_note(row, comparison, comparison.spent(goal) <= limit, figures["texts"]) for row, _, comparison in found]
     _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
     eliminated = own == "eliminated"
@@ -100,17 +102,14 @@ def inputs_at_once(lengths: Sequence[int]) -> int:
     return max(1, min(BATCH, 2 ** int(log2(max(1.0, BUDGET / max(lengths))))))
 
 
-def most_lost(goal: Goal, plain: Sequence[Comparison]) -> float:
+def most_lost(goal: Goal, most: float, plain: Sequence[Comparison]) -> float:
     """What an engine may lose on the rows that choose; fp32 itself is never left out.
 
-    What the goal allows, but a standard error more than fp32 in any case: its configuration is expected to keep the
-    goal on other rows, and a few hundred of these tell no more. Where the goal is a speed, a point more than fp32.
+    What the goal allows, or what the configuration lost in the engine that it was chosen in: it is expected to keep
+    the goal on other rows. Where the goal is a speed, a point more than fp32.
     """
     spent = max(comparison.spent(goal) for comparison in plain)
-    if not goal.limits_loss:
-        return spent + BEYOND
-    doubt = max(comparison.doubt for comparison in plain) if goal.kind == LOSS else 0.0
-    return max(goal.value, spent + doubt)
+    return max(goal.value, most, spent) if goal.limits_loss else spent + BEYOND
 
 
 def times_over(

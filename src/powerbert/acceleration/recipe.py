@@ -28,6 +28,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
+from powerbert.export.write import export
 from powerbert.folders.atomic import only_run, write_file
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import machine
@@ -41,7 +42,7 @@ from powerbert.tasks.metrics import metric
 from powerbert.text.tokenise import Text
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
-from powerbert.training.ladder import RUNGS, dial_of, least_budget, rung
+from powerbert.training.ladder import all_rungs, dial_of
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
 from powerbert.training.shapes import work
@@ -78,14 +79,13 @@ class Acceleration:
     def run(self) -> dict[str, Any]:
         """All stages; returns the figures of the report."""
         self.prepare()
-        self.rungs = self.all_rungs() if self.goal.limits_loss else self.rungs_in_time()
+        self.rungs = all_rungs(self.encoders) if self.goal.limits_loss else self.rungs_in_time()
         shares = [100 * work(each.fractions) for each in self.rungs]
-        logger.info(
-            "re-training once for %d configurations, %.0f to %.0f %% of the work", len(shares), shares[0], shares[-1]
-        )
+        logger.info("re-training once for configurations of %.0f to %.0f %% of the work", shares[0], shares[-1])
         ladder = self.retrained()
+        engine = self.answering(ladder)
         for share, each in zip(shares, self.rungs, strict=True):
-            self.attempt(f"{share:.0f}%", ladder, each)
+            self.attempt(f"{share:.0f}%", engine, each)
         return self.finish(self.chosen_of(ladder) if self.goal.limits_loss else self.in_time(ladder))
 
     def chosen_of(self, ladder: StepResult) -> StepResult:
@@ -114,10 +114,6 @@ class Acceleration:
             extra = {RUN: (ladder.folder / RUN).read_bytes()}
             save(apply(network, own.retention), tokenizer, folder, extra=extra, dial=dial_of(self.rungs))
         return replace(ladder, folder=folder, retention=own.retention)
-
-    def all_rungs(self) -> list[RetentionConfiguration]:
-        """The rungs of a ladder whose goal is a loss."""
-        return [rung(self.encoders, budget) for budget in RUNGS if budget > least_budget(self.encoders)]
 
     def rungs_in_time(self) -> list[RetentionConfiguration]:
         """The rungs around the one that is as fast as stated, in depth and in length."""
@@ -169,7 +165,8 @@ class Acceleration:
         """The fastest engine of a model; each model is measured once."""
         if folder not in self.engines:
             logger.info("the fastest engine for %s", folder.name)
-            given = (self.texts("dev"), self.texts("train", SCALED_BY), self.longest, self.goal, self.compared)
+            most = 0.0 if self.chosen is None else self.chosen.comparison.spent(self.goal)
+            given = (self.texts("dev"), self.texts("train", SCALED_BY), self.longest, self.goal, most, self.compared)
             self.engines[folder] = fastest_engine(folder, self.graphs(folder), *given)
         return self.engines[folder]
 
@@ -244,11 +241,23 @@ class Acceleration:
         own = {"retention": self.rungs[len(self.rungs) // 2], "ladder": self.rungs, "teacher": self.original.folder}
         return self.step(LADDER, retrain, self.original.folder, options=options, **own)
 
-    def attempt(self, name: str, ladder: StepResult, retention: RetentionConfiguration) -> None:
-        """Ask the re-trained model with a configuration about the rows that choose."""
+    def answering(self, ladder: StepResult) -> Engine:
+        """The re-trained model in the engine and precision that are the fastest here by the table of costs.
+
+        The rung is chosen on the answers that will be given: int8 may lose what fp32 keeps.
+        """
+        engine, precision = self.costs.engine, self.costs.precision
         network, tokenizer = load(ladder.folder)
-        with TorchEngine(apply(network, retention), tokenizer) as engine:
-            found = self.compared(engine)
+        if engine == TorchEngine.name:
+            return TorchEngine(network, tokenizer)
+        logger.info("exporting all configurations to %s in %s", engine, precision)
+        folder, texts = self.graphs(ladder.folder), self.texts("train", SCALED_BY)
+        export(network, tokenizer, folder, engine, precision, calibration=texts, dial=dial_of(self.rungs))
+        return open_engine(folder, engine, precision)
+
+    def attempt(self, name: str, engine: Engine, retention: RetentionConfiguration) -> None:
+        """Ask the re-trained model with a configuration about the rows that choose."""
+        found = self.compared(engine.retaining(retention))
         logger.info("%s of the work: %.2f points lost, %.1f %% other answers", name, found.loss, found.differing)
         self.tried.append(Tried(name, retention, found, self.estimated(retention)))
 

@@ -60,6 +60,11 @@ def least_budget(encoders: int, depth: int | None = None) -> float:
     return max(LEAST_BUDGET, (1.0 + LEAST * (depth - 1)) / encoders + 1e-3)
 
 
+def all_rungs(encoders: int) -> list[RetentionConfiguration]:
+    """Every rung that so many encoders can have, the mildest first."""
+    return [rung(encoders, budget) for budget in RUNGS if budget > least_budget(encoders)]
+
+
 def dial_of(rungs: Sequence[RetentionConfiguration]) -> dict[str, RetentionConfiguration]:
     """The rungs by how many times less work they are: "2x" processes half of the word-vectors."""
     return {f"{1 / work(rung.fractions):.3g}x": rung for rung in rungs if rung.is_relative}
