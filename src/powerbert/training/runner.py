@@ -45,6 +45,14 @@ LONG = 128  # words of an input beyond which dropout on attention takes a third 
 logger = logging.getLogger(__name__)
 
 
+def attends_to_all(model: Any, length: float) -> bool:
+    """Leave out dropout on attention if inputs of so many words would pay a third of their time for it; whether so."""
+    if length <= LONG or elimination_of(model) is None or torch.cuda.is_available():
+        return False
+    without_attention_dropout(model)
+    return True
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What a step leaves behind."""
@@ -91,9 +99,8 @@ class StepRun(Generic[Chosen]):
         """
         rows = self.encoded.splits["train"] if rows is None else rows
         length = statistics.mean(rows["length"][:])
-        if length > LONG and elimination_of(self.model) is not None and not torch.cuda.is_available():
+        if attends_to_all(self.model, length):
             logger.info("inputs of %d words: no dropout on attention, which would take a third of the time", length)
-            without_attention_dropout(self.model)
         set_seed(self.options.seed)
         self.trainer = StepTrainer(
             model=self.model,
