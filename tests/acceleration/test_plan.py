@@ -39,7 +39,7 @@ def test_long_inputs_are_timed_as_they_are_trained_on(monkeypatch):
     for long, expected in ((1, False), (128, True)):
         monkeypatch.setattr(runner, "LONG", long)
         dropped.clear()
-        tokens_per_second(encoded, model, tokenizer)
+        tokens_per_second(encoded, model, tokenizer, "fp32")
         assert (4 in dropped) == expected  # (batch, heads, length, length)
 
 
@@ -47,7 +47,7 @@ def test_timing_a_step_changes_nothing_in_the_model():
     model = tiny("bert", num_labels=2)
     encoded, tokenizer = encoded_for(model)
     before = copy.deepcopy(model.state_dict())
-    assert tokens_per_second(encoded, model, tokenizer) > 0
+    assert tokens_per_second(encoded, model, tokenizer, "fp32") > 0
     assert not model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())

@@ -313,6 +313,13 @@ def test_training_in_bf16_that_is_faster_is_left_alone(monkeypatch):
     assert probing.training_precision("fp32") == ("fp32", None)
 
 
+@pytest.mark.parametrize(("ratio", "expected"), [(2.0, "bf16"), (1.1, "fp32"), (0.05, "fp32"), (None, "fp32")])
+def test_auto_trains_in_bf16_where_that_is_clearly_faster_and_says_nothing_elsewhere(ratio, expected, monkeypatch):
+    verdict = DEAD if ratio is None else replace(SLOW, ratio=ratio)
+    monkeypatch.setattr(probing, "probe", lambda *pair: verdict)
+    assert probing.training_precision("auto") == (expected, None)
+
+
 def test_openvino_at_work_is_noticed(relative):
     """The oracle is an engine that was just loaded."""
     engine = relative.opened("openvino")

@@ -13,7 +13,7 @@ from powerbert.text.batches import Collator, length_order
 from powerbert.training.data import EncodedData
 from powerbert.training.ladder import RUNGS
 from powerbert.training.options import AccelerateOptions
-from powerbert.training.runner import attends_to_all
+from powerbert.training.runner import attends_to_all, possible_precision
 from powerbert.training.trainer import FORWARD
 
 TIMED_ROWS = 16  # of the step that is timed
@@ -26,7 +26,7 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        rate = tokens_per_second(encoded, network, tokenizer)
+        rate = tokens_per_second(encoded, network, tokenizer, possible_precision(options.precision))
     finally:
         torch.set_num_threads(before)
     tokens = sum(encoded.splits["train"]["length"][:])
@@ -42,7 +42,7 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
     return [*lines, f"in all about {duration(sum(stages.values()))}, with {speed} and a quiet machine"]
 
 
-def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any) -> float:
+def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any, precision: str) -> float:
     """Real tokens that one step of training gets through in a second; the model is left as it was."""
     rows = encoded.splits["train"]
     order = length_order(rows["length"][:])
@@ -53,7 +53,9 @@ def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any) -> flo
     with fast_dropout(network):
         for _ in range(3):  # the first one is slower than all others
             start = time.perf_counter()
-            network(**batch).loss.backward()
+            with torch.autocast(network.device.type, torch.bfloat16, enabled=precision == "bf16"):
+                loss = network(**batch).loss
+            loss.backward()
             seconds.append(time.perf_counter() - start)
     network.zero_grad(set_to_none=True)
     remove(network.eval())

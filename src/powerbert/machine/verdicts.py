@@ -37,6 +37,8 @@ CAPS = ("AVX512_CORE_BF16", "AVX512_CORE_VNNI")
 """Limits for oneDNN, the loosest first: without AMX, and without bf16 as well."""
 LASTING = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE")
 """Deaths that will come again; others, such as of want of memory or of a hang, may not."""
+AUTO = "auto"  # the precision of training that pays here
+CLEARLY = 1.2  # times as fast as fp32: below, its fewer digits are not worth it
 
 logger = logging.getLogger(__name__)
 
@@ -156,12 +158,17 @@ def slowness(verdict: Verdict) -> str | None:
 
 
 def training_precision(asked: str) -> tuple[str, str | None]:
-    """The precision to train in on this CPU, and one line for the user if it is not the one asked for."""
+    """The precision to train in on this CPU, and one line for the user if it is not the one asked for.
+
+    auto: bf16 where it is clearly faster.
+    """
     if asked == "fp32":
         return asked, None
-    verdict = probe(TRAINING[0], asked)
+    verdict = probe(*TRAINING)
     # Torch may have computed already, so a cap has to be there.
     why = barrier(verdict, lambda cap: os.environ.get(ISA) == cap) or slowness(verdict)
+    if asked == AUTO:
+        return (TRAINING[1] if why is None and (verdict.ratio or 0) >= CLEARLY else "fp32"), None
     return (asked, None) if why is None else ("fp32", f"{asked} in training {why}: training in fp32")
 
 

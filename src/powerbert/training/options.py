@@ -23,6 +23,7 @@ PUBLISHED_WIDTH = 768  # hidden dimensions of the BERT that the published learni
 STEADY = 16  # inputs of a step with which a learning rate cannot be raised: with twice as many it can be doubled
 WORDS_AT_ONCE = 1024, 2048  # word-vectors: fewer leave a core waiting; 16 inputs of 512 took 17 GB, and more time
 USUAL = 128.0  # word-vectors of an input whose length nobody knows
+Precision = Annotated[str, "Of matrix products in training: fp32, bf16, or auto for bf16 where that is faster."]
 BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
 
 
@@ -39,7 +40,7 @@ class Options:
     warmup: Annotated[float, "Share of the steps over which the learning rate rises."] = 0.1
     weight_decay: Annotated[float, "Decay of the weights, not of norms and biases."] = 0.01
     seed: Annotated[int, "Decides new weights, the order of batches and dropout."] = 0
-    precision: Annotated[str, "fp32, or bf16 for the matrix products of training where that is faster."] = "fp32"
+    precision: Precision = "fp32"
     threads: Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores."] = None
     gradient_checkpointing: Annotated[bool, "Less memory, more time: recompute in the backward pass."] = False
     evaluations: Annotated[int, "Evaluations and checkpoints per epoch."] = 1
@@ -136,6 +137,7 @@ class AccelerateOptions(Options):
 
     epochs: Annotated[float, "Passes over the training data to fine-tune a model without a head."] = 3.0
     retraining_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 5.0
+    precision: Precision = "auto"
 
     def fine_tuning(self) -> Options:
         """Options of the fine-tuning."""
@@ -162,7 +164,7 @@ RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("batch_size", "accumulation", "evaluations", "bins", "threads"), _COUNT),
     "seed": ("a whole number below 2^32", lambda value: isinstance(value, int) and 0 <= value < 2**32),
     "warmup": ("a share of the steps, from 0 to below 1", lambda value: 0 <= value < 1),
-    "precision": _one_of("fp32", "bf16"),
+    "precision": _one_of("fp32", "bf16", "auto"),
     "lengths": _one_of("half", "mass"),
     "optimiser": _one_of("decoupled", "release"),
     "distillation": ("a weight from 0 to 1", lambda value: 0 <= value <= 1),

@@ -26,7 +26,7 @@ from powerbert.errors import PowerBertError
 from powerbert.folders.atomic import LOCK, only_run
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import choose_threads, machine, versions
-from powerbert.machine.verdicts import training_precision
+from powerbert.machine.verdicts import AUTO, training_precision
 from powerbert.modeling.apply import elimination_of, retention_of, without_attention_dropout
 from powerbert.modeling.dial import Dial
 from powerbert.modeling.limits import RUN
@@ -201,14 +201,21 @@ def begin(
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _possible(options: Options) -> tuple[str, int]:
-    """The precision that pays here, of which bf16 is tried in a child process, and the threads that are free."""
-    asked, on_gpu = options.precision, torch.cuda.is_available()
-    precision, why_not = (asked, None) if on_gpu else training_precision(asked)
+def possible_precision(asked: str) -> str:
+    """The precision of training that pays here, of which bf16 is tried in a child process on a CPU."""
+    if torch.cuda.is_available():
+        return ("bf16" if torch.cuda.is_bf16_supported() else "fp32") if asked == AUTO else asked
+    precision, why_not = training_precision(asked)
     if why_not is not None:
         logger.warning(why_not)
+    return precision
+
+
+def _possible(options: Options) -> tuple[str, int]:
+    """The precision that pays here, and the threads that are free."""
+    precision = possible_precision(options.precision)
     threads, why = choose_threads(options.threads)
-    logger.info("%d thread%s: %s", threads, "s" * (threads > 1), why)
+    logger.info("%d thread%s, %s: %s", threads, "s" * (threads > 1), precision, why)
     return precision, threads
 
 
