@@ -30,6 +30,7 @@ from typing_extensions import override
 from powerbert.errors import ModelFolderError
 from powerbert.folders.atomic import swap
 from powerbert.folders.manifest import read_manifest, write_manifest
+from powerbert.folders.safe import silenced
 from powerbert.machine.describe import duration
 from powerbert.modeling.ops import fast_dropout
 from powerbert.text.batches import TEACHER, LengthGroupedSampler, length_order
@@ -237,7 +238,8 @@ class StepTrainer(Trainer):
         final = self.folder / f"{PREFIX}{state.global_step}"
         if state.best_global_step:
             state.best_model_checkpoint = str(self.folder / f"{PREFIX}{state.best_global_step}")
-        self.save_model(str(staging), _internal_call=True)
+        with silenced():  # a second bar would break the first
+            self.save_model(str(staging), _internal_call=True)
         self._save_optimizer_and_scheduler(str(staging))
         self._save_rng_state(str(staging))
         self.accelerator.wait_for_everyone()
