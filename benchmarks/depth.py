@@ -21,19 +21,18 @@ from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.training.ladder import depth_of, least_budget, rung
 
-SPEEDS = (2.0, 2.5, 3.0)
 LENGTH = 128  # word-vectors of the text that is timed
 SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not depend on them
 
 
-def shapes(study: Study, costs: CostTable, speed: float) -> dict[int, RetentionConfiguration]:
-    """The mildest rung of each depth that is so many times as fast as the full model, by the table of costs."""
+def shapes(study: Study, costs: CostTable, speed: float, most: int) -> dict[int, RetentionConfiguration]:
+    """The mildest rung of each depth, up to `most`, that is so many times as fast as the full model by the table."""
 
     def seconds(depth: int, budget: float) -> float:
         return costs.seconds(rung(study.encoders, budget, depth), [LENGTH])
 
     limit, found = costs.seconds(RetentionConfiguration.full(study.encoders), [LENGTH]) / speed, {}
-    for depth in range(depth_of(study.encoders), study.encoders // 3 - 1, -1):
+    for depth in range(most, study.encoders // 3 - 1, -1):
         budget = budget_for(partial(seconds, depth), limit, least_budget(study.encoders, depth))
         if budget is not None:
             found[depth] = rung(study.encoders, budget, depth)
@@ -44,7 +43,8 @@ def shapes(study: Study, costs: CostTable, speed: float) -> dict[int, RetentionC
 
 def main() -> None:
     """Judge every depth at each speed, and write what was found."""
-    given = arguments(__doc__, ())
+    more = {"--speeds": {"default": "2,2.5,3"}, "--deepest": {"type": int, "help": "most encoders; three quarters"}}
+    given = arguments(__doc__, (), more)
     study = prepared(given)
     study.start(given.model)
     results = given.output / "depth.json"
@@ -54,9 +54,10 @@ def main() -> None:
         done["costs"] = measure_costs(load(study.fine)[0], tokenizer, LENGTH, 1, SCALED_BY)
         results.write_text(json.dumps(done, indent=1) + "\n")
     costs = CostTable.from_json(done["costs"])
-    for speed in SPEEDS:
+    most = given.deepest or depth_of(study.encoders)
+    for speed in map(float, given.speeds.split(",")):
         rows = done["speeds"].setdefault(str(speed), {})
-        for depth, retention in shapes(study, costs, speed).items():
+        for depth, retention in shapes(study, costs, speed, most).items():
             if str(depth) not in rows:
                 folder = study.retrained(f"{speed}-{depth}", retention, study.cost)
                 rows[str(depth)] = study.figures(f"{speed} times, {depth} encoders", folder)

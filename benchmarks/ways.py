@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ class Study:
     learning_rate: float | None = None
 
     def __post_init__(self) -> None:
-        self.common: dict[str, Any] = {"seed": self.seed, "learning_rate": self.learning_rate}
+        own = {"seed": self.seed, "learning_rate": self.learning_rate}
+        self.common: dict[str, Any] = own | {"precision": "auto"}  # as `accelerate` trains
 
     def start(self, model: Path) -> None:
         """Fine-tune the model that all ways start from, and ask it about the rows that judge."""
@@ -171,8 +172,8 @@ def main() -> None:
         print(shown(done["ways"][name]), flush=True)
 
 
-def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
-    """What is asked for on the command line."""
+def arguments(doc: str | None, ways: Iterable[str], more: Mapping[str, Any] | None = None) -> argparse.Namespace:
+    """What is asked for on the command line; more: flags of a benchmark's own."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", required=True, help="folder of the tasks, or a file with columns text and label")
@@ -185,6 +186,8 @@ def arguments(doc: str | None, ways: Iterable[str]) -> argparse.Namespace:
     parser.add_argument("--ways", default=",".join(ways))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, help="by default that of the task")
+    for flag, about in (more or {}).items():
+        parser.add_argument(flag, **about)
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("powerbert.training").setLevel(logging.INFO)
     return parser.parse_args()
