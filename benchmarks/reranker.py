@@ -5,11 +5,11 @@
 Pairs: of QNLI a question and a sentence, which answers it or not; of RACE a question with its right option and an
 article: its own, one that shares many of its words, or any other. RACE's dev set judges: a question with its right
 option ranks its own article among the 31 others that share most of its words, each of `--least` word pieces or more. No
-article of it was trained on. The unpruned CrossEncoder runs in every backend of sentence-transformers that opens here
-(optimum, which two of them need, does not know every transformers), and our own export of it in the same runtimes and
-precisions; all arms answer the same queries in turn in one run. MRR is that of the accelerated model, of the fastest
-arm of the full one, and of its fastest in fp32. A part is drawn with the seed. Everything resumes: run the same command
-again.
+article of it was trained on. The unpruned CrossEncoder runs in every backend of sentence-transformers, in the Python of
+`--theirs`: a venv of its own with `sentence-transformers[onnx,openvino]` has optimum, and a transformers that it knows.
+Beside it stands our own export in the same runtimes and precisions; all arms answer the same queries in turn.
+MRR is that of the accelerated model, of the fastest arm of the full one, and of its fastest in fp32. A part is drawn
+with the seed. Everything resumes: run the same command again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import argparse
 import gzip
 import json
 import logging
+import os
 import random
 import statistics
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -43,7 +46,8 @@ from powerbert.tasks.encoding import question_and_option
 from powerbert.training.options import AccelerateOptions
 
 Pair = tuple[str, str]
-Ranks = Callable[[str, list[str]], list[dict[str, Any]]]
+Ranks = Callable[[str, list[str]], list[int]]
+"""(query, documents) -> the documents from the best on."""
 
 
 class Question(NamedTuple):
@@ -71,6 +75,7 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=60, help="queries that every arm is timed with")
     parser.add_argument("--candidates", type=int, default=32)
     parser.add_argument("--least", type=int, default=256, help="word pieces of a candidate")
+    parser.add_argument("--theirs", default=sys.executable, help="a Python with sentence-transformers and optimum")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     logging.basicConfig(format="%(message)s")
@@ -215,7 +220,9 @@ def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pa
     ranks = {name: reciprocal_ranks(arms[name], asks) for name in dict.fromkeys(judged)}
     lost = {name: lost_points(found, ranks["fast"]) for name, found in ranks.items() if name != "fast"}
     mrr = {name: statistics.mean(found) for name, found in ranks.items()}
-    return {"mrr": mrr, "points_lost_against": lost, "queries": len(asks), "arms": rows, "left_out": left_out}
+    versions = next((arm.versions for arm in arms.values() if isinstance(arm, Theirs)), None)
+    found = {"mrr": mrr, "points_lost_against": lost, "queries": len(asks), "arms": rows, "left_out": left_out}
+    return found | {"theirs": versions}
 
 
 def lost_points(full: list[float], fast: list[float], draws: int = 10_000) -> dict[str, float]:
@@ -231,7 +238,7 @@ def backends(asked: argparse.Namespace, full: Path, scaling: list[Pair]) -> dict
     theirs = [("torch", "fp32"), ("onnx", "fp32"), ("onnx", "int8"), ("openvino", "fp32"), ("openvino", "int8")]
     ours = [(engine, each) for engine in PRECISIONS for each in ("fp32", "int8") if find_spec("onnx")]
     return {
-        f"sentence-transformers {engine} {each}": partial(theirs_in, asked, full, engine, each)
+        f"sentence-transformers {engine} {each}": partial(Theirs, asked, full, engine, each, scaling)
         for engine, each in theirs
     } | {
         f"full in powerbert {engine} {each}": partial(ours_in, asked, full, engine, each, scaling)
@@ -239,27 +246,36 @@ def backends(asked: argparse.Namespace, full: Path, scaling: list[Pair]) -> dict
     }
 
 
-def theirs_in(asked: argparse.Namespace, full: Path, engine: str, precision: str) -> Ranks:
-    """A backend of sentence-transformers, quantised by its own functions."""
-    from sentence_transformers import CrossEncoder
-    from sentence_transformers.backend import (
-        export_dynamic_quantized_onnx_model,
-        export_static_quantized_openvino_model,
-    )
+class Theirs:
+    """A backend of sentence-transformers in a process of its own, which may be another Python."""
 
-    model = CrossEncoder(str(full), backend=engine, device="cpu", max_length=asked.max_length)
-    if precision == "fp32":
-        return model.rank
-    home = str(asked.output / f"sentence-transformers-{engine}-{precision}")
-    model.save_pretrained(home)
-    if engine == "onnx":
-        export_dynamic_quantized_onnx_model(model, "avx512_vnni", home)
-        name = "onnx/model_qint8_avx512_vnni.onnx"
-    else:
-        export_static_quantized_openvino_model(model, None, home)
-        name = "openvino/openvino_model_qint8_quantized.xml"
-    options = {"file_name": name}
-    return CrossEncoder(home, backend=engine, device="cpu", max_length=asked.max_length, model_kwargs=options).rank
+    def __init__(
+        self, asked: argparse.Namespace, full: Path, backend: str, precision: str, scaling: list[Pair]
+    ) -> None:
+        home, texts = asked.output / f"sentence-transformers-{backend}-{precision}", asked.output / "calibration"
+        texts.mkdir(exist_ok=True)
+        lines = (json.dumps({"text": " ".join(pair)}) for pair in scaling)
+        write_file(texts / "train.jsonl", "\n".join(lines).encode())
+        given = [full, backend, precision, asked.max_length, home, texts]
+        command = [asked.theirs, Path(__file__).with_name("reranker_theirs.py"), *given]
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.log = home.with_suffix(".log")
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.log.open("w")}
+        self.child = subprocess.Popen([str(each) for each in command], text=True, env=own, **pipes)
+        self.versions = self.heard()
+
+    def __call__(self, query: str, documents: list[str]) -> list[int]:
+        """The documents from the best on."""
+        self.child.stdin.write(json.dumps([query, documents]) + "\n")
+        self.child.stdin.flush()
+        return self.heard()
+
+    def heard(self) -> Any:
+        """What the child says next; what it died of, if it is dead."""
+        line = self.child.stdout.readline()
+        if not line:
+            raise RuntimeError(self.log.read_text().strip().rpartition("\n")[2])
+        return json.loads(line)
 
 
 def ours_in(asked: argparse.Namespace, full: Path, engine: str, precision: str, scaling: list[Pair]) -> Ranks:
@@ -275,7 +291,8 @@ def opened(asked: argparse.Namespace, folder: Path) -> Ranks:
     """A folder of ours in its engine, on as many threads as torch has, cut where the others are."""
     engine = open_engine(folder, threads=torch.get_num_threads())
     assert engine.limits.longest == asked.max_length
-    return Reranker(engine).rank
+    reranker = Reranker(engine)
+    return lambda query, documents: [row["corpus_id"] for row in reranker.rank(query, documents)]
 
 
 def one(arm: Ranks, turn: Iterator[Question]) -> None:
@@ -286,7 +303,7 @@ def one(arm: Ranks, turn: Iterator[Question]) -> None:
 
 def reciprocal_ranks(arm: Ranks, asks: list[Question]) -> list[float]:
     """One over the rank of the right candidate, of each query."""
-    order = ([row["corpus_id"] for row in arm(ask.query, ask.documents)] for ask in asks)
+    order = (arm(ask.query, ask.documents) for ask in asks)
     return [1 / (1 + ranked.index(ask.right)) for ask, ranked in zip(asks, order, strict=True)]
 
 
