@@ -43,6 +43,10 @@ class RowError(DataError):
     """A row that ends a run which can go on without it."""
 
 
+class ReadingError(DataError):
+    """A file that the system could not read just now; it may the next time."""
+
+
 class MachineError(PowerBertError, RuntimeError):
     """A precision that this machine does not run."""
 

@@ -9,9 +9,10 @@ from models import tiny
 from texts import tokenizer_for
 
 import powerbert
-from powerbert.cli.data import existing_folder, task_of
+from powerbert.cli.data import task_of
 from powerbert.cli.flags import Columns
 from powerbert.cli.main import main
+from powerbert.cli.opening import existing_folder
 from powerbert.errors import DataError, ModelFolderError
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import httpx
@@ -50,6 +52,14 @@ def test_a_folder_that_cannot_be_served_is_one_line(capsys, tmp_path):
     assert "no smaller budget to spend" in refusal(capsys, str(tmp_path / "plain"), "--port", "0", "--adaptive")
     powerbert.save(tiny("bert", "ForMultipleChoice"), tokenizer_for(), tmp_path / "choice")
     assert "reads several inputs at once" in refusal(capsys, str(tmp_path / "choice"), "--port", "0")
+
+
+def test_the_extra_serve_is_enough_to_serve():
+    """Oracle: all that the command imports, in a Python that has nothing of the other extras."""
+    others = ("accelerate", "datasets", "matplotlib", "pyarrow", "scipy", "onnx", "onnxruntime", "openvino")
+    script = f"import sys; sys.modules.update(dict.fromkeys({others})); import powerbert.cli.serve"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_missing_extra_names_the_pip_command(capsys, monkeypatch):

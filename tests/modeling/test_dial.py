@@ -93,7 +93,7 @@ def test_a_number_of_times_without_a_name_is_the_mildest_configuration_that_save
     assert at_budget(dial, "1x") == at_budget(dial, "1.4x") == rungs[0]
     assert at_budget(dial, "2x") == rungs[1]
     assert at_budget(dial, "2.5x") == rungs[2]
-    for asked in ("3x", "x", "-1x", "2 x", "nanx"):
+    for asked in ("3x", "x", "-1x", "2 x", "nanx", "0x", "\u0661x"):
         assert "1.43x, 2.22x, 2.86x" in refusal(at_budget, dial, asked)
 
 

@@ -76,6 +76,15 @@ def test_rows_at_fault_stay_in_their_place(tmp_path):
     assert [row.fault is None for row in found] == [True, False, False, True, False]
     for row, expected in ((found[1], "ragged"), (found[2], "line 5: not UTF-8"), (found[4], "is empty")):
         assert expected in str(row.fault)
+    cells = [dict(row.raw.values) for row in found[1:3]]
+    assert cells == [{"n": "2", "text": None}, {"n": None, "text": None}]  # all columns, with what there is
+
+
+def test_a_number_that_json_holds_and_no_float_does_is_a_fault(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "good", "x": 1e400}\n{"text": "good", "x": 1e300}\n')
+    first, second = read(InputFiles((tmp_path / "a.jsonl",), TASK))
+    assert "1e400 is too large" in str(first.fault)
+    assert second.raw.values["x"] == 1e300
 
 
 def test_files_by_name_and_what_they_may_not_be(tmp_path):

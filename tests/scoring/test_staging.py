@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from powerbert.errors import DataError, PowerBertError, RowError
+from powerbert.errors import DataError, PowerBertError, ReadingError, RowError
 from powerbert.scoring import staging as module
 from powerbert.scoring.staging import Counts, begun, check_target, staged
 from powerbert.scoring.write import FORMS
@@ -86,6 +86,33 @@ def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
     stopped(target, [b"1\n"], error=RowError)  # a flag is enough
     assert os.listdir(tmp_path) == ["out.jsonl.partial"]
+
+
+def test_what_the_system_could_not_read_just_now_loses_no_window(tmp_path):
+    target = tmp_path / "out.jsonl"
+    stopped(target, [b"1\n"], error=ReadingError)  # such as a network's folder that was away for a moment
+    with staged(target, SETTINGS) as place:
+        assert place.windows == 1
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
+    target, folder = tmp_path / "out.jsonl", tmp_path / "out.jsonl.partial"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("x")
+    with pytest.raises(PowerBertError, match=r"holds something else; got 'mine\.txt'"), staged(target, SETTINGS):
+        pass
+    assert os.listdir(folder) == ["mine.txt"]
+
+
+@pytest.mark.parametrize("left", [None, b"2"])
+def test_a_window_that_was_lost_or_cut_is_noticed(tmp_path, left):
+    target = tmp_path / "out.jsonl"
+    stopped(target, [b"1\n", b"2\n"])
+    part = tmp_path / "out.jsonl.partial" / "00000001.part"
+    part.unlink() if left is None else part.write_bytes(left)
+    with pytest.raises(PowerBertError, match="has lost what was done"), staged(target, SETTINGS):
+        pass
+    assert (tmp_path / "out.jsonl.partial" / "00000000.part").exists()
 
 
 def test_no_row_is_no_result(tmp_path):

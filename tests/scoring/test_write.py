@@ -150,6 +150,28 @@ def test_what_a_format_cannot_hold_is_refused(name, parts, says):
         written(name, parts, f"a.{name}")
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "kept"),
+    [(3, 3.75, None), (3, True, None), (3, "4", None), (3, 4.0, 4), (2.5, 3, 3.0), (3, None, None)],
+)
+def test_a_later_window_changes_no_number_to_fit_the_first(first, later, kept):
+    form = FORMS["parquet"](ADDED)
+    form.encode([(raw({"price": first}), ANSWER)])
+    if later is not None and kept is None:
+        with pytest.raises(DataError, match="column 'price' is of no one type"):
+            form.encode([(raw({"price": later}), ANSWER)])
+    else:
+        table = parquet.read_table(io.BytesIO(form.encode([(raw({"price": later}), ANSWER)])))
+        assert table["price"].to_pylist() == [kept]
+
+
+def test_a_time_that_python_would_cut_is_refused():
+    batch = pyarrow.record_batch({"at": pyarrow.array([45296123456789, 45296123456000], pyarrow.time64("ns"))})
+    with pytest.raises(ValueError, match="not that fine"):
+        ArrowRow(batch, 0, ("at",))["at"]
+    assert str(ArrowRow(batch, 1, ("at",))["at"]) == "12:34:56.123456"
+
+
 def test_rows_without_a_column_of_their_own_are_rows():
     """As where no line of a file could be read, and all are recorded."""
     found = parquet.read_table(io.BytesIO(written("parquet", [[{}, {}]], "a.parquet")))

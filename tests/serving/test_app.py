@@ -185,6 +185,8 @@ def test_a_wrong_body_is_a_typed_4xx(served, content, status):
 def test_a_wrong_path_or_method_is_typed_too(served):
     for answer, status in ((httpx.get(f"{served}/predict"), 405), (httpx.post(f"{served}/nothing"), 404)):
         assert (answer.status_code, answer.json()["error_type"]) == (status, "validation")
+    assert httpx.get(f"{served}/predict").headers["allow"] == "POST"
+    assert httpx.post(f"{served}/predict/", headers={"host": "elsewhere"}).status_code == 404  # and no way there
 
 
 def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(held):

@@ -8,7 +8,7 @@ from html import unescape
 
 import httpx
 import pytest
-from browser import CHROMIUM, opened, visited
+from browser import CHROMIUM, driven, opened, visited
 from models import tiny
 from servers import HeldEngine
 from texts import tokenizer_for
@@ -109,6 +109,22 @@ def test_a_browser_at_the_server_runs_the_fade_and_has_nothing_to_complain_of(se
     assert re.search(r'<html[^>]* class="js"', dom)
     assert re.search(r'<output id="status"[^>]*>Encoder 2 of 3 retains \d of 6<', dom)
     assert console == []
+
+
+@in_chromium
+def test_a_person_types_a_text_presses_and_sees_label_time_and_surviving_words(served, classifier_folder, tmp_path):
+    engine = open_engine(classifier_folder, "torch")
+    found = powerbert.trace(engine.model, engine.tokenizer, TEXT)
+    with driven(tmp_path, f"{served}/") as browser:
+        browser.type("textarea[name=text]", TEXT)
+        browser.press("form.try button")
+        assert browser.wait("location.search && document.querySelector('strong')?.textContent") == found.label
+        said = browser.value("[...document.querySelectorAll('strong')].at(-1).textContent")
+        counts = browser.value("[...document.querySelectorAll('.count')].map((one) => Number(one.textContent))")
+        typed = browser.value("document.querySelector('textarea').value.trim()")
+    assert re.fullmatch(r"[\d.]+\xa0ms", said)
+    assert counts == [len(found.tokens), *map(len, found.retained)]
+    assert typed == TEXT
 
 
 def test_the_page_of_the_api_fetches_from_this_server_alone(served):

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerbert.errors import DataError
+from powerbert.tasks import files
 from powerbert.tasks.files import has_pairs
 from powerbert.tasks.readers import read_split, stream_rows
 from powerbert.tasks.registry import own_task
@@ -86,6 +87,12 @@ def test_a_text_beyond_every_parsers_limit_is_read(name):
     limit = csv.field_size_limit()
     assert rows(read(content.encode(), name)) == [(text, 1)]
     assert csv.field_size_limit() == limit
+
+
+def test_a_quote_that_is_never_closed_does_not_read_the_whole_file(monkeypatch):
+    monkeypatch.setattr(files, "LONGEST_FIELD", 1000)
+    with pytest.raises(DataError, match="line 2: the CSV row is broken; got 'field larger than field limit"):
+        read(b'text,label\n"never closed,1\n' + b"word\n" * 1000, "a.csv")
 
 
 def test_blank_lines_are_skipped_and_told():

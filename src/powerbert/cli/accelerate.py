@@ -7,8 +7,9 @@ from rich.table import Table
 
 from powerbert.acceleration.parts import Parts, divide, parts_of_texts
 from powerbert.acceleration.recipe import REPORT_PAGE, run_acceleration
-from powerbert.cli.data import existing_folder, read_labelled, task_of, tell_findings
+from powerbert.cli.data import read_labelled, task_of, tell_findings
 from powerbert.cli.flags import Folders, Goals, TrainingData
+from powerbert.cli.opening import existing_folder
 from powerbert.cli.output import note, show, write_json
 from powerbert.cli.training import prepare, uninterrupted
 from powerbert.errors import DataError

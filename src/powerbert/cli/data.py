@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from powerbert.cli.answering import Answering, EvaluateFlags, ScoreFlags, ServeFlags
+from powerbert.cli.answering import Answering, EvaluateFlags, ScoreFlags
 from powerbert.cli.flags import BenchFlags, Columns, ExportFlags, TrainingData, asked_retention
-from powerbert.cli.output import note, working
+from powerbert.cli.opening import existing_folder, open_answering
+from powerbert.cli.output import note
 from powerbert.engines.engine import Engine
-from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.errors import DataError, ModelFolderError, PowerBertError, UnsupportedModelError
+from powerbert.errors import DataError, PowerBertError, UnsupportedModelError
 from powerbert.folders.manifest import glance
-from powerbert.machine.describe import choose_threads
 from powerbert.modeling.apply import apply
 from powerbert.modeling.limits import CHOICE
 from powerbert.tasks.files import file_format, has_pairs
@@ -70,23 +69,6 @@ def open_model(asked: Answering, columns: Columns, data: str | None = None) -> t
         what = columns.task or f"texts of your own by {task.kind}"
         raise UnsupportedModelError(f"{asked.model} does not answer {what}", got=got, remedy=remedy)
     return engine, task
-
-
-def open_answering(asked: Answering | ServeFlags, engine: str | None) -> Engine:
-    """The folder in this engine, or in that which it was made for, at the asked budget."""
-    folder = existing_folder(asked.model)
-    try:
-        with working("loading the model"):
-            threads, _ = choose_threads(asked.threads)
-            return open_engine(folder, engine, asked.precision, threads=threads).at(asked.budget)
-    except UnsupportedModelError as error:
-        remedy = "run finetune first, or name another folder"
-        raise UnsupportedModelError(f"{asked.model} does not answer texts", got=str(error), remedy=remedy) from error
-
-
-def say_engine(engine: Engine) -> None:
-    """Tell a person what answers."""
-    note(f"{engine.name} in {engine.precision}, N={engine.limits.longest}")
 
 
 def _labels(engine: Engine) -> tuple[str, ...]:
@@ -146,11 +128,3 @@ def tell_findings(data: Data) -> None:
     found = data.findings
     for line in (*found.lines(), *found.notes, *(f"warning: {line}" for line in found.warnings)):
         note(line)
-
-
-def existing_folder(folder: str) -> Path:
-    """The folder of a model, absolute, so that a later step finds it from anywhere."""
-    path = Path(os.path.expanduser(folder))  # Path's own raises where there is no such user
-    if not folder or not os.path.isdir(path):  # Path's own raises: a name that is too long
-        raise ModelFolderError(f"{folder} is not a folder", remedy="give the folder of a model")
-    return path.resolve()

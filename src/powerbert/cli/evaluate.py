@@ -1,8 +1,9 @@
 """`powerbert evaluate`: a model's answers to labelled data, scored."""
 
 from powerbert.cli.answering import EvaluateFlags
-from powerbert.cli.data import open_model, read_rows, say_engine
+from powerbert.cli.data import open_model, read_rows
 from powerbert.cli.flags import Columns
+from powerbert.cli.opening import say_engine
 from powerbert.cli.output import bar, show, write_json
 from powerbert.report.tables import evaluation_table
 from powerbert.tasks.encoding import encode_split

@@ -6,8 +6,9 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from powerbert.cli.data import existing_folder, read_rows, task_of
+from powerbert.cli.data import read_rows, task_of
 from powerbert.cli.flags import CALIBRATION, Columns, ExportFlags, asked_retention
+from powerbert.cli.opening import existing_folder
 from powerbert.cli.output import note, show, working, write_json
 from powerbert.engines.answers import answer
 from powerbert.engines.auto import AGREEMENT, AutoEngine, choose_target

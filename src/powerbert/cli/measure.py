@@ -14,8 +14,9 @@ from rich.console import Group
 
 from powerbert.bench.arms import FEEDS, STOCK, Arm, Stock, Workbench
 from powerbert.bench.run import choose_arms, curves, installed, measure_arms, paper_protocol, usable
-from powerbert.cli.data import existing_folder, read_rows, task_of
+from powerbert.cli.data import read_rows, task_of
 from powerbert.cli.flags import BenchFlags, Columns, Figures
+from powerbert.cli.opening import existing_folder
 from powerbert.cli.output import note, progress, show, working, write_json, write_output
 from powerbert.engines.open import ENGINES
 from powerbert.errors import PowerBertError

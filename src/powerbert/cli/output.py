@@ -135,6 +135,8 @@ def write_output(target: str, content: str | bytes, flag: str) -> None:
 def writing(target: str, flag: str) -> Iterator[TextIO]:
     """A text file written little by little that appears whole, or not at all; "-" is standard output."""
     if target == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise PowerBertError("standard output is closed", remedy=f"give the name of a file as {flag}")
         yield sys.stdout
         sys.stdout.flush()
         return

@@ -12,8 +12,9 @@ from typing import Any
 
 from powerbert import __version__
 from powerbert.cli.answering import ScoreFlags
-from powerbert.cli.data import existing_folder, is_task_folder, open_model, read_rows, say_engine, task_of
+from powerbert.cli.data import is_task_folder, open_model, read_rows, task_of
 from powerbert.cli.flags import Columns
+from powerbert.cli.opening import existing_folder, say_engine
 from powerbert.cli.output import STANDARD_OUTPUT, bar, check_file, located, note, write_json, write_output, writing
 from powerbert.errors import DataError, PowerBertError
 from powerbert.folders.manifest import folder_digest, glance

@@ -1,7 +1,7 @@
 """`powerbert serve`: a classifier over HTTP."""
 
 from powerbert.cli.answering import ServeFlags
-from powerbert.cli.data import existing_folder, open_answering
+from powerbert.cli.opening import existing_folder, open_answering
 from powerbert.cli.output import note, working
 from powerbert.errors import PowerBertError
 from powerbert.serving.app import Service, make_api

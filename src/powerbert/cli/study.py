@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from powerbert.cli.answering import EvaluateFlags
-from powerbert.cli.data import existing_folder, is_task_folder, open_model, read_rows, task_of, tell_findings
+from powerbert.cli.data import is_task_folder, open_model, read_rows, task_of, tell_findings
 from powerbert.cli.flags import Columns, StudyFlags, asked_retention, flag_of
+from powerbert.cli.opening import existing_folder
 from powerbert.cli.output import bar, located, note, show, working, write_json
 from powerbert.cli.training import prepare, uninterrupted
 from powerbert.engines.torch_engine import TorchEngine

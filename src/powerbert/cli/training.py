@@ -9,8 +9,9 @@ from datasets import disable_progress_bars
 from transformers.utils import logging as transformers_logging
 from typing_extensions import override
 
-from powerbert.cli.data import existing_folder, read_training_data
+from powerbert.cli.data import read_training_data
 from powerbert.cli.flags import Folders, Reported, Teaching, TrainingData, asked_retention
+from powerbert.cli.opening import existing_folder
 from powerbert.cli.output import note, show, write_json
 from powerbert.errors import require_all
 from powerbert.report.tables import evaluation_table, retention_table

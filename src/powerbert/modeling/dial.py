@@ -69,7 +69,7 @@ def at_budget(dial: Dial, budget: object) -> RetentionConfiguration:
         raise PowerBertError(what, got=budget, remedy=remedy)
     if isinstance(budget, str) and budget in dial:
         return dial[budget]
-    if isinstance(budget, str) and re.fullmatch(r"\d{1,3}(\.\d{1,3})?x", budget):
+    if isinstance(budget, str) and re.fullmatch(r"[1-9][0-9]{0,2}(\.[0-9]{1,3})?x", budget):
         mildest_first = sorted(dial.values(), key=lambda each: -sum(each.fractions))
         for each in mildest_first:
             if sum(each.fractions) * float(budget[:-1]) <= len(each):

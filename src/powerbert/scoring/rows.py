@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow
+
 from powerbert.engines.answers import windows
 from powerbert.errors import DataError
 from powerbert.tasks.files import PIPED, RawRow, Source, file_format, text_source, unpacked
@@ -27,6 +29,7 @@ WINDOW = 16_384
 The more, the more batches of one shape follow each other: OpenVINO makes new kernels for every other shape.
 """
 _HEAVIEST, _BESIDE = 4_000_000, 4  # characters of text in a window; columns beside may have four times as many
+_NANOSECONDS = pyarrow.time64("ns")
 _HEAD = 1 << 16  # bytes at the start of a file by which it is known again, with its size and time
 
 
@@ -50,7 +53,10 @@ class ArrowRow(Mapping[str, object]):
         self.batch, self.index, self.names = batch, index, names
 
     def __getitem__(self, name: str) -> object:
-        return self.batch.column(name)[self.index].as_py()
+        value = self.batch.column(name)[self.index]
+        if value.type == _NANOSECONDS and value.is_valid and value.value % 1000:
+            raise ValueError("Python's times are not that fine")  # pyarrow would cut it
+        return value.as_py()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -6,6 +6,7 @@ appears by a rename when all is there.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -13,11 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from powerbert.errors import DataError, PowerBertError, RowError, one_line
+from powerbert.errors import DataError, PowerBertError, ReadingError, RowError, one_line
 from powerbert.folders.atomic import only_run, sync, write_file
 from powerbert.scoring.write import Form
 
 RECORD, WHOLE, PART = "record.json", "whole", "{:08d}.part"
+OWN = re.compile(rf"\..*|{RECORD}|{WHOLE}-.*|\d{{8,}}\.part", re.DOTALL)  # what a run writes; staged files have a dot
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,14 @@ class Staging:
     windows: int = 0  # that are done
     counts: Counts = field(default_factory=Counts)
     finished: bool = False  # all windows are done
+    size: int = 0  # bytes of what the windows became
 
     def add(self, part: bytes, counts: Counts) -> None:
         """Keep what a window became, then count it."""
         with self._written():
             if part:
                 write_file(self.folder / PART.format(self.windows), part)
-            self.windows, self.counts = self.windows + 1, counts
+            self.windows, self.counts, self.size = self.windows + 1, counts, self.size + len(part)
             self._write_record()
 
     def finish(self, form: Form) -> None:
@@ -73,11 +76,17 @@ class Staging:
         paths = (self.folder / PART.format(number) for number in range(self.windows))
         return [path for path in paths if path.exists()]
 
+    def check_parts(self) -> None:
+        """Refuse to go on where something of the windows that are done is gone."""
+        if not self.finished and (there := sum(path.stat().st_size for path in self.parts())) != self.size:
+            got, remedy = f"{there:,} of {self.size:,} bytes", f"remove {self.folder} to begin again"
+            raise PowerBertError(f"{self.folder} has lost what was done", got=got, remedy=remedy)
+
     def _written(self) -> AbstractContextManager[None]:
         return one_line(f"{self.target} cannot be written", "give the same command again, with room", PowerBertError)
 
     def _write_record(self) -> None:
-        known = {"settings": self.settings, "windows": self.windows, "counts": asdict(self.counts)}
+        known = {"settings": self.settings, "windows": self.windows, "counts": asdict(self.counts), "size": self.size}
         write_file(self.folder / RECORD, json.dumps(known | {"finished": self.finished}, indent=1).encode())
 
 
@@ -114,7 +123,7 @@ def begun(target: Path) -> dict[str, Any]:
         return {}
     with one_line(f"{path} cannot be read", f"remove {path.parent} to begin again", PowerBertError):
         known: dict[str, Any] = json.loads(path.read_bytes())
-        numbers = (known["windows"], *asdict(Counts(**known["counts"])).values())
+        numbers = (known["windows"], *asdict(Counts(**known["counts"])).values(), known["size"])
         if not (isinstance(known["settings"], dict) and isinstance(known["finished"], bool)):
             raise TypeError("settings or finished")
         if not all(type(number) is int and number >= 0 for number in numbers) or numbers[0] > numbers[1]:
@@ -137,13 +146,16 @@ def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True)
     what has to change makes it another run.
     """
     folder = staging_folder(target)
+    _check_ours(folder)
     with only_run(folder):
         staging = Staging(target, folder, settings)
         earlier = begun(target)
         if earlier and resumable:
             _check_same(folder, earlier["settings"], settings)
             counts = Counts(**earlier["counts"])
-            staging = Staging(target, folder, settings, earlier["windows"], counts, earlier["finished"])
+            done = earlier["windows"], counts, earlier["finished"], earlier["size"]
+            staging = Staging(target, folder, settings, *done)
+            staging.check_parts()
         else:
             for path in (*folder.glob(PART.replace("{:08d}", "*")), folder / RECORD):
                 path.unlink(missing_ok=True)
@@ -151,12 +163,20 @@ def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True)
             check_target(target)
             yield staging
         except DataError as error:
-            if not isinstance(error, RowError):
+            if not isinstance(error, RowError | ReadingError):
                 staging.windows = 0
             raise
         finally:
             if staging.windows == 0 or (staging.finished and target.exists()):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse a folder that holds what no run has written: it will be deleted."""
+    others = [path.name for path in folder.glob("*") if not OWN.fullmatch(path.name)] if folder.is_dir() else []
+    if others:
+        rule, remedy = "a run keeps its windows there, and deletes it at the end", "remove it, or give another name"
+        raise PowerBertError(f"{folder} holds something else", got=sorted(others)[0], rule=rule, remedy=remedy)
 
 
 def _check_same(folder: Path, earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -219,7 +219,8 @@ def make_api(service: Service, key: str | None = None) -> FastAPI:
 
     about = "A classifier with word-vector elimination. Routes of Text Embeddings Inference and of InferenceClient."
     app = FastAPIOffline(title="powerbert", version=__version__, description=about, lifespan=lifespan, redoc_url=None)
-    statuses = (400, 401, 413, 422, 424, 429, 503, 504)
+    app.router.redirect_slashes = False  # to where the client's own Host says
+    statuses = (400, 401, 408, 413, 422, 424, 429, 503, 504)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in statuses}
     several = list[Prediction] | list[list[Prediction]]
     for path, route, kind, gives in (
@@ -248,15 +249,17 @@ def _takes(kind: type[Body]) -> dict[str, Any]:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """One shape for all that goes wrong; a bug of ours is told as such, and its traceback stays here."""
+    allowed = getattr(error, "headers", None)  # of a wrong method: the right ones
     if not isinstance(error, RequestError):
         if status := getattr(error, "status_code", None):
-            error = refused("there is no such route", got=f"{request.method} {request.url.path}", status=status)
+            what = "the route has no such method" if status == 405 else "there is no such route"
+            error = refused(what, got=f"{request.method} {request.url.path}", status=status)
         elif isinstance(error, PowerBertError):
             error = refused(str(error))
         else:
             error = RequestError(500, "backend", "the server failed")
-    again = {} if error.retry is None else {"retry-after": str(error.retry)}
-    return JSONResponse(error_body(error), error.status, again)
+    headers = dict(allowed or {}) | ({} if error.retry is None else {"retry-after": str(error.retry)})
+    return JSONResponse(error_body(error), error.status, headers)
 
 
 def _gone() -> RequestError:

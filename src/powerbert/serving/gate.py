@@ -102,8 +102,8 @@ class CuttingProtocol(H11Protocol):
     @override
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.trailing_data[0]:  # the beginning of the next request came with the last one
-            self._look()
+        if self.conn.trailing_data[0] or self.conn.their_state is h11.SEND_BODY:
+            self._look()  # the beginning of the next request, or its whole head, came with the last one
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:

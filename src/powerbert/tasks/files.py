@@ -7,8 +7,8 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,13 +18,15 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 import pyarrow
 
-from powerbert.errors import DataError
+from powerbert.errors import DataError, ReadingError
 from powerbert.folders.manifest import unique_keys
 from powerbert.tasks.task import Task
 
 EXTENSIONS = ".jsonl, .csv, .tsv, .txt (each also .gz or .zst) or .parquet"
 PIPED = Path("/dev/stdin")  # standard input, under a name that can be opened
 PACKED = {".gz": ("gzip", b"\x1f\x8b"), ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}  # how such a file begins
+
+LONGEST_FIELD = 1 << 24  # characters of CSV: a quote that is never closed must not read a whole file into memory
 
 _Fields = list[str] | dict[str, object] | DataError
 _Line = tuple[int, str, DataError | None]  # its number from 1, the line with its end, and why it is no text
@@ -164,7 +166,8 @@ def _lines(path: Path) -> Iterator[_Line]:
 def _unreadable(path: Path, number: int, error: Exception) -> NoReturn:
     """Refuse what the system, or an unpacker, could not read."""
     if isinstance(error, OSError) and error.errno is not None:
-        raise DataError(f"{path} cannot be read", got=error.strerror or str(error)) from error
+        remedy = "give the same command again once it can be"
+        raise ReadingError(f"{path} cannot be read", got=error.strerror or str(error), remedy=remedy) from error
     kind = PACKED.get(path.suffix.lower(), ("packed",))[0]
     what = f"{path}: the {kind} file is damaged after line {number}"
     raise DataError(what, got=str(error), remedy="copy it again") from error
@@ -191,9 +194,12 @@ def _parsed(path: Path, task: Task, source: Source, decoder: json.JSONDecoder) -
                 continue
             if form == "tsv" and any(text[:1] == '"' == text[-1:] and '""' in text[1:-1] for text in fields):
                 quoted.append(number)
+            cells = dict.fromkeys(header) | dict(zip(header, fields, strict=False))
             fields = _named(header, fields, place, form)
+        else:
+            cells = dict.fromkeys(header)
         if isinstance(fields, DataError):
-            yield RawRow(number, {}, place, size, fields)
+            yield RawRow(number, cells, place, size, fields)
         else:
             yield RawRow(number, fields, place, size)
     if quoted:
@@ -230,8 +236,8 @@ def _csv_fields(path: Path) -> Iterator[tuple[int, int, _Fields | None]]:
     rows = csv.reader(lines(), strict=True)  # strict: an unclosed quote is an error, and swallows no rows
     while True:
         start = rows.line_num + 1
-        # csv's limit of 131,072 characters per field is the process's own: lifted for one row only.
-        limit = csv.field_size_limit(sys.maxsize)
+        # csv's limit of 131,072 characters per field is the process's own: raised for one row only.
+        limit = csv.field_size_limit(LONGEST_FIELD)
         try:
             row = next(rows)
         except StopIteration:
@@ -264,8 +270,14 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{digits} is too large for a number")
+    return number
+
+
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)  # made once: json.loads would make one per line
-_FINITE = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_number)
+_FINITE = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_number, parse_float=_finite)
 
 
 def _header(fields: list[str], task: Task, place: str) -> tuple[str, ...]:
