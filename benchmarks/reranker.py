@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from itertools import cycle
-from math import log
+from math import fsum, log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=60, help="queries that every arm is timed with")
     parser.add_argument("--candidates", type=int, default=32)
     parser.add_argument("--least", type=int, default=256, help="word pieces of a candidate")
+    parser.add_argument("--budgets", default="", help="more arms: budgets of the accelerated folder's dial, 2x,2.5x")
     parser.add_argument("--theirs", default=sys.executable, help="a Python with sentence-transformers and optimum")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -145,7 +146,8 @@ class SharedWords:
     def most(self, query: str, own: str, count: int) -> list[str]:
         """So many articles, but for its own, that share most with it."""
         asks, of = {*query.lower().split()}, len(self.articles)
-        shared = [sum(log(of / self.known[word]) for word in asks & each) for each in self.words]
+        # fsum does not depend on the order of a set, which is another in every process.
+        shared = [fsum(log(of / self.known[word]) for word in asks & each) for each in self.words]
         order = sorted(range(of), key=lambda i: -shared[i])
         return [self.articles[i] for i in order if self.articles[i] != own][:count]
 
@@ -200,7 +202,9 @@ def questions(asked: argparse.Namespace, tokenizer: Any) -> list[Question]:
 def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pair]) -> dict[str, Any]:
     """MRR of both models, and the time of one query in every arm, in turn in one run."""
     asks = questions(asked, load(full)[1])
-    arms: dict[str, Ranks] = {"fast": opened(asked, fast)}
+    own = {"fast": opened(asked, fast)}
+    own |= {f"fast at {budget}": opened(asked, fast, budget) for budget in asked.budgets.split(",") if budget}
+    arms: dict[str, Ranks] = dict(own)
     left_out = {}
     for name, opening in backends(asked, full, scaling).items():
         try:
@@ -211,14 +215,16 @@ def compared(asked: argparse.Namespace, full: Path, fast: Path, scaling: list[Pa
     timings = interleave({name: partial(one, arm, turns[name]) for name, arm in arms.items()}, asked.timed)
     rows = [
         {"arm": name, "p50_ms": 1e3 * statistics.median(each.wall), "p95_ms": 1e3 * p95(each.wall)}
-        | {"times_as_fast": ratio(each, timings["fast"])}
+        | {one: ratio(each, timings[one]) for one in own}  # times as fast as this arm
         for name, each in timings.items()
     ]
     rows.sort(key=lambda row: row["p50_ms"])
-    full_arms = [row["arm"] for row in rows if row["arm"] != "fast"]
-    judged = ["fast", full_arms[0], next(name for name in full_arms if name.endswith("fp32"))]
+    full_arms = [row["arm"] for row in rows if row["arm"] not in own]
+    judged = [*own, full_arms[0], next(name for name in full_arms if name.endswith("fp32"))]
     ranks = {name: reciprocal_ranks(arms[name], asks) for name in dict.fromkeys(judged)}
-    lost = {name: lost_points(found, ranks["fast"]) for name, found in ranks.items() if name != "fast"}
+    lost = {
+        one: {name: lost_points(found, ranks[one]) for name, found in ranks.items() if name not in own} for one in own
+    }
     mrr = {name: statistics.mean(found) for name, found in ranks.items()}
     versions = next((arm.versions for arm in arms.values() if isinstance(arm, Theirs)), None)
     found = {"mrr": mrr, "points_lost_against": lost, "queries": len(asks), "arms": rows, "left_out": left_out}
@@ -287,9 +293,9 @@ def ours_in(asked: argparse.Namespace, full: Path, engine: str, precision: str, 
     return opened(asked, folder)
 
 
-def opened(asked: argparse.Namespace, folder: Path) -> Ranks:
+def opened(asked: argparse.Namespace, folder: Path, budget: str | None = None) -> Ranks:
     """A folder of ours in its engine, on as many threads as torch has, cut where the others are."""
-    engine = open_engine(folder, threads=torch.get_num_threads())
+    engine = open_engine(folder, threads=torch.get_num_threads()).at(budget)
     assert engine.limits.longest == asked.max_length
     reranker = Reranker(engine)
     return lambda query, documents: [row["corpus_id"] for row in reranker.rank(query, documents)]
