@@ -44,7 +44,7 @@ INNER_ARCHIVE = "additional_resources/hutto_ICWSM_2014.tar.gz"
 INNER_FILE = "movieReviewSnippets_GroundTruth.txt"
 TRAIN_ROWS, DEV_ROWS = 2500, 1000
 GOAL = Goal("max-loss", 1.0)
-OPTIONS = AccelerateOptions(epochs=2, retraining_epochs=3, learning_rate=5e-5, batch_size=32)
+OPTIONS = AccelerateOptions()  # what the command does without a choice
 SHOWN_WORDS = range(14, 19)  # of the reviews that are shown
 
 
