@@ -181,7 +181,7 @@ def _parsed(path: Path, task: Task, source: Source, decoder: json.JSONDecoder) -
             blanks.append(number)
             continue
         source.skip("blank lines", *blanks)
-        blanks, place = [], f"{path}, line {number}"
+        blanks, cells, place = [], list[str](), f"{path}, line {number}"
         if isinstance(fields, DataError) and not header and form != "jsonl":
             raise fields  # without a header no row can be read
         if isinstance(fields, list):
@@ -194,12 +194,10 @@ def _parsed(path: Path, task: Task, source: Source, decoder: json.JSONDecoder) -
                 continue
             if form == "tsv" and any(text[:1] == '"' == text[-1:] and '""' in text[1:-1] for text in fields):
                 quoted.append(number)
-            cells = dict.fromkeys(header) | dict(zip(header, fields, strict=False))
-            fields = _named(header, fields, place, form)
-        else:
-            cells = dict.fromkeys(header)
-        if isinstance(fields, DataError):
-            yield RawRow(number, cells, place, size, fields)
+            cells, fields = fields, _named(header, fields, place, form)
+        if isinstance(fields, DataError):  # all columns, with the cells that there are
+            values: dict[str, object] = dict.fromkeys(header) | dict(zip(header, cells, strict=False))
+            yield RawRow(number, values, place, size, fields)
         else:
             yield RawRow(number, fields, place, size)
     if quoted:
