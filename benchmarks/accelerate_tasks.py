@@ -82,8 +82,8 @@ def longer(parts: Parts, seed: int, home: Path) -> dict[str, Any]:
 
 def table(results: Path) -> str:
     """Every run that is complete, as Markdown."""
-    lines = ["| task | seed | fine-tuned | longer | accelerated | lost | work | fp32 | int8 | fine-tunings |"]
-    lines.append("|" + "---|" * 10)
+    lines = ["| task | seed | fine-tuned | longer | accelerated | lost | work | fp32 | int8 | any | fine-tunings |"]
+    lines.append("|" + "---|" * 11)
     for path in sorted(results.glob("*.json")):
         figures: dict[str, Any] = json.loads(path.read_text())
         name, _, seed = path.stem.rpartition("-")
@@ -100,6 +100,7 @@ def table(results: Path) -> str:
         cells += [f"{figures['verdict']['loss']:+.1f} ({low:+.1f} to {high:+.1f})"]
         cells += [f"{100 * figures['accelerated']['work']:.0f} %"]
         cells += [f"{times[each]:.2f}" if each in times else "" for each in ("fp32", "int8")]
+        cells += [f"{figures['verdict']['speedup']:.2f}"]  # over the fastest full arm of all
         lines.append("| " + " | ".join([*cells, f"{cost:.1f}"]) + " |")
     return "\n".join(lines)
 

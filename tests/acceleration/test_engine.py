@@ -8,10 +8,12 @@ from models import tiny
 from texts import tokenizer_for
 
 import powerbert
+from powerbert.acceleration import engine
 from powerbert.acceleration.cost import CostTable
-from powerbert.acceleration.engine import BEYOND, inputs_at_once, most_lost, times_over
+from powerbert.acceleration.engine import BEYOND, fastest_engine, inputs_at_once, most_lost, times_over
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
+from powerbert.machine.verdicts import WORKS, Verdict
 from powerbert.text.batches import BUDGET
 from powerbert.training.ladder import rung
 
@@ -54,3 +56,24 @@ def test_real_rungs_are_timed_in_the_engine_of_the_costs(goal, tmp_path):
     found = times_over(tmp_path / "rungs", tmp_path / "graphs", ["good film " * 200] * 4, 512, goal, table)
     assert len(found) == 2
     assert 0 < found[1] < found[0]
+
+
+@pytest.mark.parametrize("eliminates", [True, False])
+def test_the_full_model_is_also_measured_in_bf16_which_is_never_taken(eliminates, tmp_path, monkeypatch):
+    """bf16 pays by a probe of our own, so that every machine that runs it has the arm."""
+    monkeypatch.setattr(engine, "installed", lambda: ["torch", "openvino"])
+    monkeypatch.setattr(engine, "probe", lambda *pair: Verdict(*pair, WORKS, 100.0, 2.0))
+    monkeypatch.setattr(engine, "usable", lambda pairs: ([pair for pair in pairs if "int8" not in pair[1]], []))
+    model = tiny("bert", num_hidden_layers=2)
+    if eliminates:
+        powerbert.apply(model, rung(2, 0.7))
+    powerbert.save(model, tokenizer_for(), tmp_path / "model")
+    texts, goal = ["good film", "the plot is bad"] * 4, Goal("max-loss", 1.0)
+    given = (tmp_path / "model", tmp_path / "graphs", texts, texts, 16, goal, 0.0, lambda opened: losing(0))
+    found = fastest_engine(*given)
+    measured = {(row["model"], row["engine"], row["precision"]) for row in found.figures["arms"]}
+    models = {"full", "eliminated"} if eliminates else {"full"}
+    expected = {(one, name, "fp32") for one in models for name in ("torch", "openvino")}
+    assert measured == expected | {("full", "openvino", "bf16")}
+    assert found.arm.precision == "fp32"
+    assert {note["precision"] for note in found.notes} == {"fp32"}

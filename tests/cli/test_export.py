@@ -107,7 +107,7 @@ def test_auto_writes_for_the_fastest_engine_and_says_why(folder, tmp_path, trace
 
     def paced(arms):
         seen.extend(arms)
-        cost = {"onnx": 1.0, "openvino": 2.0, "fp32": 2.0, "int8": 1.0, "bf16": 4.0}
+        cost = {"onnx": 1.0, "openvino": 2.0, "fp32": 2.0, "int8": 1.0}
         times = {name: cost[name.split()[0]] * cost[name.split()[1]] for name in arms}
         return {(name, False, 1, 8): times[name] for name in arms}
 
@@ -117,7 +117,7 @@ def test_auto_writes_for_the_fastest_engine_and_says_why(folder, tmp_path, trace
     data = ("--data", folder.parent / "texts.csv", "--text", "review")
     asked = ("--to", "auto", "--output", tmp_path / "out", "--json", tmp_path / "figures.json")
     assert run("export", "--model", folder, *asked, *data, *given) == 0
-    assert tried <= {name.split()[1] for name in seen} <= tried | {"bf16"}
+    assert {name.split()[1] for name in seen} == tried  # bf16, whose answers depend on the batch, has to be asked for
     best = "int8" if "int8" in tried else "fp32"
     assert f"onnx {best} is the fastest here" in capsys.readouterr().err
     opened = open_engine(tmp_path / "out")

@@ -59,6 +59,15 @@ def test_bf16_that_is_faster_is_left_alone(relative, told):
     assert log.messages == []
 
 
+def test_bf16_beside_int8_that_is_slower_is_replaced_by_int8(relative, told, monkeypatch):
+    log = told(replace(SLOW, precision="int8+bf16"))
+    fast = Verdict("openvino", "int8", WORKS, 90.0, 2.0)
+    slow = registry.probe
+    monkeypatch.setattr(registry, "probe", lambda *pair: fast if pair[1] == "int8" else slow(*pair))
+    assert open_engine(relative.made("openvino", "int8"), precision="int8+bf16").precision == "int8"
+    assert [line.partition(" is ")[0] for line in log.messages] == ["int8+bf16 in openvino"]
+
+
 def test_int8_that_crashes_is_refused_in_one_line_with_the_remedy(relative, told):
     told(replace(DEAD, engine="onnx", precision="int8"))
     with pytest.raises(PowerBertError, match=r"int8 in onnx does not run.*SIGILL.*export the model in fp32"):

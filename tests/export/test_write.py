@@ -108,7 +108,8 @@ def test_an_export_never_replaces_the_model_that_it_comes_from(relative, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("engine", "precision", "within"), [("onnx", "int8", 0.5), ("openvino", "int8", 1.5), ("openvino", "bf16", 0.3)]
+    ("engine", "precision", "within"),
+    [("onnx", "int8", 0.5), ("openvino", "int8", 1.5), ("openvino", "bf16", 0.3), ("openvino", "int8+bf16", 1.5)],
 )
 def test_lower_precisions_keep_counts_exact_and_shapes_free(relative, engine, precision, within):
     """Words may differ where scores are close; how many are retained may not."""
@@ -132,8 +133,10 @@ def test_int8_is_really_int8(relative):
     assert "FakeQuantize" in (relative.made("openvino", "int8") / "model.xml").read_text()
 
 
-def test_bf16_runs_from_an_fp32_folder_and_int8_does_not(relative):
+def test_bf16_runs_from_the_file_without_it_and_int8_needs_its_own(relative):
     assert OpenVinoEngine.load(relative.made("openvino"), "bf16", 1).precision == "bf16"
+    assert OpenVinoEngine.load(relative.made("openvino", "int8"), "int8+bf16", 1).precision == "int8+bf16"
+    assert OpenVinoEngine.load(relative.made("openvino", "int8+bf16"), "int8", 1).precision == "int8"
     message = refusal(ModelFolderError, open_engine, relative.made("openvino"), precision="int8")
     assert "export the model again in int8" in message
 

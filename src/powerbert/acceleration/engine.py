@@ -15,8 +15,9 @@ from powerbert.acceleration.judge import Comparison
 from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
 from powerbert.bench.run import choose_arms, installed, measure_arms, usable
 from powerbert.engines.engine import Engine
-from powerbert.export.write import RUNTIMES
+from powerbert.export.write import PRECISIONS, RUNTIMES
 from powerbert.machine.measure import interleave, ratio
+from powerbert.machine.verdicts import BY_BATCH, probe
 from powerbert.modeling.limits import Batch
 from powerbert.text.batches import BUDGET
 from powerbert.text.tokenise import Text
@@ -72,18 +73,23 @@ def fastest_engine(
 ) -> Fastest:
     """Measure the model in every engine and precision, with elimination and without, in turn in one run.
 
+    The full model also in those whose answers depend on the batch, where they are faster: it is the best that anybody
+    could do without elimination, and nothing that is taken here.
+
     texts: that are timed. scaling: from which int8 takes its scales. judged: compares an engine with the original.
     most: what the configuration lost in the engine that it was chosen in.
     """
-    pairs, left_out = usable([(name, one) for name in installed() for one in ("fp32", "int8") if _has(name, one)])
+    (pairs, left_out), (rivals, _) = usable(_pairs("fp32", "int8")), usable(_pairs(*BY_BATCH))
     for line in left_out:
         logger.info(line)
     bench = Workbench(folder, home, texts[:MEASURED], longest, scaling=scaling)
     batch = 1 if goal.kind == LATENCY else inputs_at_once(bench.lengths)
     arms = choose_arms(pairs, [batch], (), bench.retention is not None)
+    arms += choose_arms([each for each in rivals if not probe(*each).is_slower], [batch], (), eliminates=False)
     figures = measure_arms(bench, arms, ENGINE_ROUNDS, progress, memory=False)
     own = "full" if bench.retention is None else "eliminated"
-    rows = sorted((row for row in figures["arms"] if row["model"] == own and row["engine"] != STOCK), key=_seconds)
+    rows = [row for row in figures["arms"] if (row["engine"], row["precision"]) in pairs and row["engine"] != STOCK]
+    rows = sorted((row for row in rows if row["model"] == own), key=_seconds)
     by_name = {arm.name: arm for arm in arms}
     found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
     limit = most_lost(goal, most, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
@@ -129,8 +135,8 @@ def times_over(
     return [1e3 * each.median / len(bench.texts) / goal.value for each in rungs]
 
 
-def _has(engine: str, precision: str) -> bool:
-    return precision == "fp32" or engine in RUNTIMES
+def _pairs(*precisions: str) -> list[tuple[str, str]]:
+    return [(name, one) for name in installed() for one in precisions if one in PRECISIONS.get(name, ("fp32",))]
 
 
 def _seconds(row: dict[str, Any]) -> float:

@@ -19,7 +19,7 @@ from powerbert.engines.engine import Engine
 from powerbert.engines.open import ENGINES
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.export.graph import trace_graph
-from powerbert.export.write import RUNTIMES, export
+from powerbert.export.write import RUNTIMES, export, file_precision
 from powerbert.folders.manifest import read_manifest
 from powerbert.modeling.apply import remove, retention_of, unpad
 from powerbert.modeling.dial import by_depth, dial_in
@@ -121,13 +121,14 @@ class Workbench:
             limits, groups = limits_of(model, self.tokenizer), by_depth(retention_of(model), dial)
             traced = {depth: trace_graph(model, limits, served) for depth, served in groups.items()}
             self.programs[eliminated] = traced or trace_graph(model, limits)
-        more = {"calibration": self.scaling, "program": self.programs[eliminated], "dial": dial}
-        export(model, self.tokenizer, target, engine, precision, **more)
+        if not target.is_dir():
+            more = {"calibration": self.scaling, "program": self.programs[eliminated], "dial": dial}
+            export(model, self.tokenizer, target, engine, file_precision(precision), **more)
         return ENGINES[engine].load(target, precision, self.threads)  # as asked, even where it is slower
 
     def graph(self, engine: str, precision: str, eliminated: bool) -> Path:
         """Where the exported folder of an engine is written."""
-        return self.work / f"{engine}-{precision}-{'eliminated' if eliminated else 'full'}"
+        return self.work / f"{engine}-{file_precision(precision)}-{'eliminated' if eliminated else 'full'}"
 
     def estimate(self, arms: Sequence[Arm], rounds: int) -> float:
         """About how many seconds it takes to export and measure all arms; stock is timed on a few texts."""

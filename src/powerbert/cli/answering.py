@@ -21,7 +21,7 @@ _ADAPTIVE = "Spend a smaller budget of the dial while the queue is long; the ans
 _KEY_FILE = "File with the API key; by default POWERBERT_API_KEY. Needed for any --host that others can reach."
 _TABLES = ("jsonl", "csv", "tsv", "parquet")
 _Engine = Annotated[str | None, "torch, onnx or openvino; by default what the folder was made for.", "NAME"]
-_Precision = Annotated[str | None, "fp32, int8 or bf16; by default what the folder was made for.", "NAME"]
+_Precision = Annotated[str | None, "fp32, int8, bf16 or int8+bf16; by default what the folder was made for.", "NAME"]
 _Threads = Annotated[int | None, "Threads; by default OMP_NUM_THREADS, else the free cores.", "N", 1]
 _Budget = Annotated[str | None, "Budget of the folder's dial, such as 2x, instead of its own retention.", "NAME"]
 

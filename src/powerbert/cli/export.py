@@ -36,7 +36,8 @@ def export(asked: ExportFlags, columns: Columns) -> None:
     to, precision, auto = asked.to, asked.precision or "fp32", asked.to == AutoEngine.name
     if not auto:
         write.check_engine(to, precision)
-    scales = asked.precision in (None, "int8") if auto else write.needs_scales(to, precision)
+    quantised = write.file_precision(asked.precision or "int8") == "int8"
+    scales = quantised if auto else write.needs_scales(to, precision)
     if asked.calibration is not None and not (scales and asked.data):
         what, got = "--calibration is for int8 in OpenVINO, beside --data", f"{asked.to} {asked.precision}"
         raise PowerBertError(what, got=got, remedy="leave it out, or give --data too")

@@ -23,7 +23,7 @@ CALIBRATION = 256  # rows from which int8 in OpenVINO takes its scales; what giv
 _RETENTION = 'Fractions ("0.9,0.8,...") or counts of N, instead of what the folder carries.'
 _TASK = "CoLA, RTE, QQP, MRPC, SST-2, MNLI-m, MNLI-mm, QNLI, STS-B, IMDB or RACE; leave out for your own columns."
 _METRIC = "accuracy, f1 (macro_f1 of 3 classes or more), matthews, spearman; by default the task's."
-_FAST = "fp32, int8 or, with openvino, bf16; by default fp32, with auto the fastest that keeps the labels of --data."
+_FAST = "fp32, int8; openvino: bf16, int8+bf16. By default fp32, with auto the fastest that keeps the labels of --data."
 _PAPER = "Also measure as the paper does, batches of 128 padded to N, over this many runs; it takes 100."
 _FILES = "JSONL, CSV, TSV or Parquet with the columns below, .txt with one text per line (a tab separates a pair)"
 OWN_DATA = f"{_FILES}, or with --task the folder that holds the task."
@@ -192,7 +192,9 @@ class BenchFlags(Figures):
     split: SplitFlag = None
     thorough: Annotated[bool, "Every feed, batches of 1, 8 and 32, memory, 5 rounds: about ten times as long."] = False
     engines: Annotated[str, "stock (transformers), torch, onnx, openvino; by default all installed ones.", "LIST"] = ""
-    precisions: Annotated[str, "Precisions to measure.", "LIST"] = "fp32,int8"
+    precisions: Annotated[
+        str | None, "Precisions to measure; by default all, bf16 where the CPU is faster with it.", "LIST"
+    ] = None
     batches: Annotated[str | None, "Batch sizes; by default 1,32.", "LIST"] = None
     feeds: Annotated[str | None, "fixed, dynamic, sorted, packed; by default the best of each engine.", "LIST"] = None
     inputs: Annotated[int, "At most this many texts.", None, 1] = 64

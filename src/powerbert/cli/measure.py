@@ -23,7 +23,7 @@ from powerbert.errors import PowerBertError
 from powerbert.export.write import RUNTIMES
 from powerbert.machine.describe import Watch, choose_threads, duration, machine
 from powerbert.machine.measure import peaks
-from powerbert.machine.verdicts import ISA, PAIRS, examine, fastest, hold_isa, remember
+from powerbert.machine.verdicts import BY_BATCH, ISA, PAIRS, examine, fastest, hold_isa, probe, remember
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
@@ -110,13 +110,15 @@ def _engines(asked: BenchFlags) -> list[tuple[str, str]]:
     """Engines with each precision they have; those that were named have to be installed."""
     known = {STOCK: Stock.precisions} | {name: engine.precisions for name, engine in ENGINES.items()}
     names = _listed(asked.engines, "engine", known) or installed()
-    wanted = [one.strip() for one in asked.precisions.split(",")]
+    listed = [one.strip() for one in (asked.precisions or "").split(",") if one.strip()]
+    wanted = listed or ["fp32", "int8", *BY_BATCH]
     pairs = [(name, one) for name in names for one in wanted if one in known[name]]
     if not pairs or not {*wanted} <= {one for own in known.values() for one in own}:
         rule = "; ".join(f"{name} has {' and '.join(known[name])}" for name in names)
         raise PowerBertError("no engine has this precision", got=asked.precisions, rule=rule)
     with working("trying engines and precisions"):
         pairs, left_out = usable(pairs)
+        pairs = [pair for pair in pairs if listed or pair[1] not in BY_BATCH or not probe(*pair).is_slower]
     for line in left_out:
         note(line)
     return pairs

@@ -31,6 +31,7 @@ from powerbert.export.graph import trace_graph
 from powerbert.export.write import PRECISIONS, export, needs_scales
 from powerbert.folders.manifest import Manifest, read_manifest
 from powerbert.machine.measure import interleave
+from powerbert.machine.verdicts import BY_BATCH
 from powerbert.modeling.apply import remove, replica
 from powerbert.modeling.limits import Limits, check_classifier, eliminates, limits_of
 from powerbert.modeling.storage import load
@@ -171,12 +172,13 @@ def choose_target(
 ) -> tuple[str, str, str]:
     """The engine and precision in which this model is the fastest here, and why in one line: each is tried.
 
-    precision: the only one, if it is given. Else a lower one than fp32 joins if it gives `AGREEMENT` of the
+    precision: the only one, if it is given. Else int8 joins fp32 if it gives `AGREEMENT` of the
         `unseen` texts the label of torch; `known` are those from which int8 in OpenVINO takes its scales.
     """
-    asked = [(to, each) for to, all_of in PRECISIONS.items() for each in all_of if precision in (None, each)]
+    allowed = ("fp32", "int8") if precision is None else (precision,)
+    asked = [(to, each) for to, all_of in PRECISIONS.items() for each in all_of if each in allowed]
     if not asked:
-        raise PowerBertError("unknown precision", got=precision, rule="fp32, int8 or bf16")
+        raise PowerBertError("unknown precision", got=precision, rule=f"fp32, int8, {' or '.join(BY_BATCH)}")
     arms, program = {}, trace_graph(model, limits_of(model, tokenizer))
     unseen = unseen if model.config.num_labels > 1 else ()  # a number has no label to keep
     with TorchEngine(model, tokenizer) as torch_engine:

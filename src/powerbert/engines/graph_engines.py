@@ -15,15 +15,25 @@ from typing_extensions import override
 from powerbert.engines.engine import Answer, Engine
 from powerbert.errors import ModelFolderError, one_line, require
 from powerbert.export.graph import LOGITS, RETENTION
-from powerbert.export.write import EXPORT_AGAIN, GRAPHS, PRECISIONS, RUNTIMES, Exported, graph_file, read_exported
+from powerbert.export.write import (
+    EXPORT_AGAIN,
+    GRAPHS,
+    PRECISIONS,
+    RUNTIMES,
+    Exported,
+    file_precision,
+    graph_file,
+    read_exported,
+)
 from powerbert.folders.manifest import MANIFEST, Manifest
 from powerbert.folders.safe import read_tokenizer
 from powerbert.modeling.trace import by_input
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
 
-_HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16"}
-"""What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it."""
+_HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16", "int8+bf16": "bf16"}
+"""What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it, and an
+answer would depend on the batch (docs/results/equality.md)."""
 KERNELS, ONEDNN_KERNELS = 400, 0
 """Kernels that OpenVINO keeps, of each kind, and that oneDNN keeps beneath it. Every new shape of a batch
 needs new ones, of up to half a megabyte; with their own 5000 and 1024 a stream of texts takes gigabytes."""
@@ -32,8 +42,6 @@ _ONEDNN = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 class GraphEngine(Engine):
     """A graph from a folder that was exported to this engine."""
-
-    interchangeable: tuple[str, ...] = ()  # precisions that run from the same file
 
     def __init__(self, exported: Exported, tokenizer: Any, graph: Path, threads: int | None) -> None:
         self.precision, self.limits, self.labels = exported.precision, exported.limits, exported.labels
@@ -79,7 +87,7 @@ class GraphEngine(Engine):
             what, rule = f"{folder / MANIFEST} has an unknown precision", "one of " + ", ".join(cls.precisions)
             raise ModelFolderError(what, got=exported.precision, rule=rule, remedy=EXPORT_AGAIN)
         if precision not in (None, exported.precision):
-            if not {precision, exported.precision} <= set(cls.interchangeable):
+            if file_precision(precision or "") != file_precision(exported.precision):
                 what, rule = f"{folder} was exported in another precision", f"asked for {precision}"
                 remedy = f"{EXPORT_AGAIN} in {precision}"
                 raise ModelFolderError(what, got=exported.precision, rule=rule, remedy=remedy)
@@ -133,11 +141,10 @@ class OnnxEngine(GraphEngine):
 
 
 class OpenVinoEngine(GraphEngine):
-    """fp32, int8 calibrated on the user's own text, or bf16 from the same file as fp32."""
+    """fp32, int8 calibrated on the user's own text, or either with bf16 for what is not in int8, from the same file."""
 
     name = "openvino"
     precisions = PRECISIONS[name]
-    interchangeable = ("fp32", "bf16")
 
     @override
     def open(self, graph: Path, threads: int | None) -> set[str]:

@@ -4,10 +4,10 @@ import logging
 from pathlib import Path
 
 from powerbert.engines.engine import Engine
-from powerbert.engines.graph_engines import GraphEngine, OnnxEngine, OpenVinoEngine
+from powerbert.engines.graph_engines import OnnxEngine, OpenVinoEngine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import MachineError, MissingExtraError, PowerBertError
-from powerbert.export.write import Exported, read_exported
+from powerbert.export.write import PRECISIONS, Exported, file_precision, read_exported
 from powerbert.folders.manifest import Manifest, glance, graph_folder, read_manifest
 from powerbert.machine.verdicts import barrier, prepare_openvino, probe, slowness
 
@@ -31,8 +31,8 @@ def open_engine(
     with a warning.
 
     Every engine of the project is opened here, so that a precision which this machine only claims to
-    have is found out before it is used. bf16 that crashes or is slower than fp32 is replaced by fp32,
-    with a warning; int8 that crashes is refused. `Engine.precision` tells which one it is.
+    have is found out before it is used. bf16 that crashes or is slower than fp32 is left out, with a
+    warning; int8 that crashes is refused. `Engine.precision` tells which one it is.
 
     manifest: as in `Engine.load`.
     """
@@ -64,9 +64,9 @@ def find_graph(folder: Path, manifest: Manifest, engine: str | None, precision: 
         path = graph_folder(folder, manifest, name)
         exported = read_exported(path, glance(path))
         assert exported is not None  # or it would be no folder of a graph
-        own, kind = exported.precision, ENGINES.get(exported.engine)
-        same = () if kind is None or not issubclass(kind, GraphEngine) else kind.interchangeable
-        if engine in (None, exported.engine) and (precision in (None, own) or {precision, own} <= set(same)):
+        own, able = exported.precision, PRECISIONS.get(exported.engine, ())
+        same = precision in able and file_precision(precision) == file_precision(own)
+        if engine in (None, exported.engine) and (precision in (None, own) or same):
             found.append((precision not in (None, own), path))
     return min(found, key=lambda each: each[0])[1] if found else None
 
@@ -94,14 +94,16 @@ def _sound(exported: Exported, precision: str) -> str:
     engine = exported.engine
     if engine == OpenVinoEngine.name:
         prepare_openvino()
-    if precision == "fp32" or (precision == "int8") != (exported.precision == "int8"):
+    plain = file_precision(precision)
+    if precision == "fp32" or plain != file_precision(exported.precision):
         return precision  # nothing to fear; or not in this folder, which loading refuses
     verdict = probe(engine, precision)
     bar = barrier(verdict)
     why = bar or slowness(verdict)
-    if bar is not None and precision == "int8":
-        raise MachineError(f"int8 in {engine} {bar}", remedy="export the model in fp32")
-    if why is not None:
-        instead = "better export the model in fp32" if precision == "int8" else "running in fp32"
-        logger.warning("%s in %s %s: %s", precision, engine, why, instead)
-    return precision if why is None or precision == "int8" else "fp32"
+    if why is None:
+        return precision
+    if bar is not None and precision == plain:
+        raise MachineError(f"{plain} in {engine} {bar}", remedy="export the model in fp32")
+    instead = "better export the model in fp32" if precision == plain else f"running in {plain}"
+    logger.warning("%s in %s %s: %s", precision, engine, why, instead)
+    return precision if precision == plain else _sound(exported, plain)

@@ -34,7 +34,9 @@ from powerbert.text.tokenise import Text, tokenise
 
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}  # the file that each engine reads
 RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino"}  # the package that runs it
-PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16")}
+PRECISIONS = {"onnx": ("fp32", "int8"), "openvino": ("fp32", "int8", "bf16", "int8+bf16")}
+_RUN_FROM = {"bf16": "fp32", "int8+bf16": "int8"}
+"""The file of which precision another one runs from: bf16 is how OpenVINO computes what is not in int8."""
 EXPORT_AGAIN = "export the model again"
 
 Served = Sequence[RetentionConfiguration]
@@ -58,7 +60,7 @@ def export(
     The model is left as it is, in eval mode. Tracing takes some seconds per encoder.
 
     to: "onnx" or "openvino".
-    precision: "fp32", "int8" or, for OpenVINO, "bf16".
+    precision: "fp32", "int8" or, for OpenVINO, "bf16" and "int8+bf16": bf16 for what is not in int8.
     calibration: texts, or pairs of texts, such as the model will meet; int8 in OpenVINO takes its scales
         from them. Some hundreds are plenty. ONNX Runtime needs none: each word-vector has its own scale.
     program: what `trace_graph` gave for this very model, if it is exported more than once; with a dial that of each
@@ -142,7 +144,12 @@ def check_exportable(folder: str | Path) -> None:
 
 def needs_scales(to: str, precision: str) -> bool:
     """Whether an export takes scales from calibration texts."""
-    return (to, precision) == ("openvino", "int8")
+    return (to, file_precision(precision)) == ("openvino", "int8")
+
+
+def file_precision(precision: str) -> str:
+    """The precision of the file that a precision runs from: fp32 or int8."""
+    return _RUN_FROM.get(precision, precision)
 
 
 def check_engine(to: str, precision: str) -> None:
@@ -170,7 +177,7 @@ def _write_openvino(program: Any, target: Path, precision: str, batches: Sequenc
     with TemporaryDirectory() as temporary:
         _write_onnx(program, Path(temporary) / GRAPHS["onnx"], "fp32")
         graph = openvino.Core().read_model(str(Path(temporary) / GRAPHS["onnx"]))  # convert_model reports to Intel
-        if precision == "int8":
+        if file_precision(precision) == "int8":
             graph = quantise_openvino(graph, [*batches])
         openvino.save_model(graph, str(target), compress_to_fp16=False)
 

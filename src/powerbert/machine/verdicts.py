@@ -40,6 +40,10 @@ LASTING = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE")
 AUTO = "auto"  # the precision of training that pays here
 CLEARLY = 1.2  # times as fast as fp32: below, its fewer digits are not worth it
 
+BY_BATCH = ("bf16", "int8+bf16")
+"""Precisions in which an answer depends on the batch beside it (docs/results/equality.md): rivals to be measured
+against, or a user's own choice, and never ours."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -173,9 +177,9 @@ def training_precision(asked: str) -> tuple[str, str | None]:
 
 
 def fastest(verdicts: Iterable[Verdict], precision: str | None = None) -> Verdict | None:
-    """The fastest that an engine can answer with, of one precision or of any; None if nothing runs."""
+    """The fastest that answers alike in any batch, of one precision or of any; None if nothing runs."""
     able = (each for each in verdicts if each.runs and precision in (None, each.precision))
-    able = (each for each in able if (each.engine, each.precision) != TRAINING)
+    able = (each for each in able if each.precision not in BY_BATCH)
     return max(able, key=lambda each: each.gflops or 0, default=None)
 
 

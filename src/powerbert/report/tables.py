@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from powerbert.machine.probes import TRAINING
-from powerbert.machine.verdicts import CAPPED, CRASHES, MISSING, Verdict
+from powerbert.machine.verdicts import BY_BATCH, CAPPED, CRASHES, MISSING, Verdict
 from powerbert.report.words import runs
 from powerbert.retention import RetentionConfiguration
 
@@ -186,6 +186,8 @@ def _word(verdict: Verdict) -> str:
         words.append(verdict.state)
     if (verdict.engine, verdict.precision) == TRAINING:
         words.append("training only")
+    elif verdict.precision in BY_BATCH:
+        words.append("answers depend on the batch")
     return ", ".join(words)
 
 
