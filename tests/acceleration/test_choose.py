@@ -45,7 +45,7 @@ def noisy(losses: list[float], doubt: float) -> list[Tried]:
     found = []
     for number, (budget, loss) in enumerate(zip(RUNGS, losses, strict=True), 1):
         interval = Interval(loss - 1.96 * doubt, loss + 1.96 * doubt)
-        known = Comparison("matthews", 0.3, interval, 0.3, interval, loss, interval, 0.5, 0.9, 500)
+        known = Comparison("matthews", 0.0, 0.3, interval, 0.3, interval, loss, interval, 0.5, 0.9, 500)
         found.append(Tried(str(number), rung(12, budget), known, 1 / number))
     return found
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy
 import pytest
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, f1_score
 
 from powerbert.acceleration.goal import Goal
-from powerbert.acceleration.judge import compare
+from powerbert.acceleration.judge import HARDLY, compare, guess, pronounce
 
 LABELS = numpy.random.default_rng(0).integers(2, size=300)
 BEFORE = numpy.where(numpy.random.default_rng(1).random(300) < 0.1, 1 - LABELS, LABELS)
@@ -52,3 +53,19 @@ def test_a_goal_counts_points_or_other_answers():
 def test_numbers_agree_by_their_ranks():
     values = numpy.linspace(0, 1, 50)
     assert compare("spearman", values, values**3, values).agreement == pytest.approx(1.0)
+
+
+def test_a_guess_is_the_best_single_answer():
+    labels = numpy.array([0, 0, 0, 1, 2, 2])
+    dummy = DummyClassifier(strategy="most_frequent").fit(labels, labels)
+    assert guess("accuracy", labels) == pytest.approx(accuracy_score(labels, dummy.predict(labels)))
+    assert guess("f1", LABELS) == pytest.approx(f1_score(LABELS, numpy.ones_like(LABELS)))  # not the commonest answer
+    assert guess("matthews", LABELS) == guess("spearman", numpy.linspace(0, 1, 9)) == 0.0
+
+
+def test_a_verdict_says_if_the_original_model_had_learned_nothing():
+    goal, chance = Goal("max-loss", 1.0), numpy.random.default_rng(3).integers(2, size=300)
+    said = [pronounce(goal, compare("accuracy", before, AFTER, LABELS), 2.0, 5.0) for before in (chance, BEFORE)]
+    hardly = HARDLY[1:]  # it begins a sentence
+    assert hardly in said[0]["text"]
+    assert hardly not in said[1]["text"]

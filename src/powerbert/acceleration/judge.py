@@ -13,6 +13,10 @@ NOTHING = (
     "no configuration keeps the goal on the rows that choose: nothing is eliminated; "
     "give more rows to train on, or a wider goal"
 )
+HARDLY = (
+    "the original model is hardly better than one answer for all, so what is lost or gained says little; "
+    "fine-tune it for longer, as with --epochs 8"
+)
 
 Answers = NDArray[Any]  # (rows,): class indices, or the values of a regression
 
@@ -22,6 +26,7 @@ class Comparison:
     """What was lost, with the doubt that these rows leave."""
 
     metric: str
+    guess: float  # the metric of the best single answer for all rows
     before: float
     before_interval: Interval
     after: float
@@ -35,6 +40,11 @@ class Comparison:
     def spent(self, goal: Goal) -> float:
         """What the goal counts: points of the metric, or percent of other answers."""
         return self.differing if goal.kind == DISAGREEMENT else self.loss
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the original model may be no better than a guess, as far as these rows know."""
+        return self.before_interval.low <= self.guess
 
     @property
     def doubt(self) -> float:
@@ -59,6 +69,7 @@ def compare(name: str, before: Answers, after: Answers, labels: Answers) -> Comp
     either = min(float((differences <= 0).mean()), float((differences >= 0).mean()))
     return Comparison(
         name,
+        guess(name, labels),
         score(before, labels),
         bootstrap_interval(name, before, labels, seed=0),
         score(after, labels),
@@ -69,6 +80,12 @@ def compare(name: str, before: Answers, after: Answers, labels: Answers) -> Comp
         agreement=metric("spearman" if name == "spearman" else "accuracy")(after, before),
         rows=len(labels),
     )
+
+
+def guess(name: str, labels: Answers) -> float:
+    """The best score of one answer for all rows: a model below it has learned nothing."""
+    answers = labels[:1] if name == "spearman" else numpy.unique(labels)  # constant ranks are all alike
+    return max(metric(name)(numpy.full(len(labels), each), labels) for each in answers)
 
 
 def pronounce(
@@ -87,7 +104,8 @@ def pronounce(
     ranks = comparison.metric == "spearman"
     same = f"{100 * comparison.agreement:.1f} % {'rank correlation' if ranks else 'the same answers'}"
     text = f"{'Met' if met else 'Missed'}: {change} ({doubt}), {same}, {fast}, {ms:.2f} ms a text."
-    text += "" if eliminated else f" {NOTHING[0].upper()}{NOTHING[1:]}."
+    said = [NOTHING] * (not eliminated) + [HARDLY] * comparison.is_weak
+    text += "".join(f" {each[0].upper()}{each[1:]}." for each in said)
     figures = {"metric": comparison.metric, "loss": comparison.loss, "interval": [low, high]}
     figures |= {"p_value": comparison.p_value, "agreement": comparison.agreement, "rows": comparison.rows}
     return figures | {"met": met, "eliminated": eliminated, "text": text, "speedup": times}

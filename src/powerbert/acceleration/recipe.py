@@ -21,7 +21,7 @@ from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once, times_over
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
 from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
-from powerbert.acceleration.judge import NOTHING, Comparison, compare, pronounce
+from powerbert.acceleration.judge import HARDLY, NOTHING, Comparison, compare, pronounce
 from powerbert.acceleration.parts import Parts, check_original
 from powerbert.acceleration.plan import plan
 from powerbert.engines.engine import Engine
@@ -216,6 +216,8 @@ class Acceleration:
         self.labels = numpy.asarray(self.choosing["labels"][:])
         with TorchEngine(network, self.tokenizer) as engine:
             self.before = answers_with(engine, self.choosing, self.task)
+            if compare(self.task.metric, self.before, self.before, self.labels).is_weak:
+                logger.warning(HARDLY)
         # Numbers are taught as logits; where a score is something else, the labels judge and the answers teach.
         plain = self.task.kind != "regression" or engine.function() == "none"
         self.problem_type, self.taught = network.config.problem_type, self.parts.labelled and plain
