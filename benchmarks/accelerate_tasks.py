@@ -64,7 +64,8 @@ def parts_of(task_name: str, seed: int, data: str) -> Parts:
 def accelerate(parts: Parts, seed: int, model: Path, home: Path) -> dict[str, Any]:
     """One task and seed."""
     options = AccelerateOptions(seed=seed)
-    fine = finetune(model, parts.data, home / "fine-tuned", options.fine_tuning(), progress=True).folder
+    first = options.fine_tuning(len(parts.data.splits["train"]))
+    fine = finetune(model, parts.data, home / "fine-tuned", first, progress=True).folder
     return run_acceleration(fine, parts, Goal("max-loss", 1.0), home / "fast", options, progress=True)
 
 

@@ -52,7 +52,8 @@ def main() -> None:
     splits = task_data(asked.data, task)
     parts = divide(task, {"train": splits["train"].part(asked.rows, asked.seed), "dev": splits["dev"]}, None)
     options = AccelerateOptions(seed=asked.seed, epochs=asked.epochs, learning_rate=asked.learning_rate)
-    fine = finetune(encoder, parts.data, asked.output / "trained", options.fine_tuning(), progress=True).folder
+    first = options.fine_tuning(asked.rows)
+    fine = finetune(encoder, parts.data, asked.output / "trained", first, progress=True).folder
     options = replace(options, retraining_epochs=2.0)
     found = run_acceleration(fine, parts, Goal("max-loss", 1.0), asked.output / "fast", options, progress=True)
     figures = {key: value for key, value in found.items() if key not in LEFT_OUT} | {"machine": machine()}

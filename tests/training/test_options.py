@@ -113,3 +113,12 @@ def test_r_travels_as_far_in_few_steps_as_in_many():
     options = SearchOptions()
     assert options.retention_rate(100) == pytest.approx(10 * options.retention_rate(1000))
     assert SearchOptions(retention_learning_rate=0.5).retention_rate(100) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "expected"), [({}, 67_000, 3), ({}, 4_000, 4), ({}, 500, 6), ({"epochs": 2.0}, 500, 2)]
+)
+def test_few_rows_are_passed_more_often_when_a_model_without_a_head_is_fine_tuned(given, rows, expected):
+    options = AccelerateOptions(retraining_epochs=5, **given)
+    assert options.fine_tuning(rows).epochs == expected
+    assert options.retraining(labelled=True).epochs == 5

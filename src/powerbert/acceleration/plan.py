@@ -29,11 +29,12 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
         rate = tokens_per_second(encoded, network, tokenizer, possible_precision(options.precision))
     finally:
         torch.set_num_threads(before)
-    tokens = sum(encoded.splits["train"]["length"][:])
+    lengths = encoded.splits["train"]["length"][:]
+    tokens, fine_tuning = sum(lengths), options.fine_tuning(len(lengths))
     encoders = int(network.config.num_hidden_layers)
     ladder = options.retraining_epochs * sum(RUNGS) / len(RUNGS) + 1 / FORWARD
     stages = {
-        "fine-tune the original model": 0.0 if headed else options.epochs * tokens / rate,
+        "fine-tune the original model": 0.0 if headed else fine_tuning.epochs * tokens / rate,
         f"re-train for {len(RUNGS)} configurations at once": ladder * tokens / rate,
         "find the fastest engine and judge": ENGINES_TAKE * encoders,
     }

@@ -69,6 +69,7 @@ class Acceleration:
         check_original(Path(model), parts.data.task)
         self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output).resolve()
         self.data, self.options, self.progress = parts.data, options, progress
+        self.fine_tuning = options.fine_tuning(len(self.data.splits["train"]))
         self.work = self.output.with_name(self.output.name + ".partial")
         self.rungs: list[RetentionConfiguration] = []
         self.tried: list[Tried] = []
@@ -208,7 +209,7 @@ class Acceleration:
         encoded = encode_data(self.data, network, tokenizer)
         for line in plan(encoded, network, tokenizer, self.options, headed=headed):
             logger.info(line)
-        self.original = self.step("fine-tuned", finetune, self.model, options=self.options.fine_tuning())
+        self.original = self.step("fine-tuned", finetune, self.model, options=self.fine_tuning)
         network, self.tokenizer = load(self.original.folder)
         self.encoders, self.task, self.longest = encoders_of(network), encoded.task, encoded.max_length
         self.choosing, self.tokens = encoded.splits["dev"], sum(encoded.splits["train"]["length"][:])
@@ -321,7 +322,7 @@ class Acceleration:
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
             "by_length": agreement_by_length(self.task, rows["length"][:], before, after),
             "examples": examples(final.folder, self.task, texts, before, after, labels),
-            "costs": costs_of(trained, self.tokens, self.options.epochs),
+            "costs": costs_of(trained, self.tokens, self.fine_tuning.epochs),
             "commands": [command_line()],
         }
 

@@ -128,6 +128,8 @@ def probabilities(heads: Projections, mask: Tensor | None, scale: float) -> Tens
     query, key, _ = heads
     if is_traced():
         logits = (query * scale) @ key.transpose(2, 3)
+        if mask is not None and mask.dtype == torch.bool:  # added, which engines do within another operation
+            mask = torch.zeros_like(mask, dtype=logits.dtype).masked_fill(~mask, mask_value(logits))
     else:  # The scale rides along with the product: one pass less over the queries.
         keys = key.flatten(0, 1).transpose(1, 2)
         flat = torch.baddbmm(query.new_empty(()), query.flatten(0, 1), keys, beta=0, alpha=scale)

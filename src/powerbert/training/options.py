@@ -23,8 +23,9 @@ PUBLISHED_WIDTH = 768  # hidden dimensions of the BERT that the published learni
 STEADY = 16  # inputs of a step with which a learning rate cannot be raised: with twice as many it can be doubled
 WORDS_AT_ONCE = 1024, 2048  # word-vectors: fewer leave a core waiting; 16 inputs of 512 took 17 GB, and more time
 USUAL = 128.0  # word-vectors of an input whose length nobody knows
+SEEN, PASSES = 16_000, (3.0, 6.0)  # inputs that fine-tune a model, and passes to do it in: 3 of RTE teach it a guess
 Precision = Annotated[str, "Of matrix products in training: fp32, bf16, or auto for bf16 where that is faster."]
-BY_TASK: Any = None  # what the task decides: `for_task` puts the task's own value in its place
+BY_TASK: Any = None  # what the task and its rows decide: `for_task` or `fine_tuning` puts the value in its place
 
 
 @dataclass(frozen=True)
@@ -135,18 +136,24 @@ class AnytimeOptions(RetrainOptions):
 class AccelerateOptions(Options):
     """Options of the acceleration; none of them has to be given."""
 
-    epochs: Annotated[float, "Passes over the training data to fine-tune a model without a head."] = 3.0
+    epochs: Annotated[
+        float, "Passes that fine-tune a model without a head; by default 3, up to 6 where rows are few."
+    ] = BY_TASK
     retraining_epochs: Annotated[float, "Passes of the re-training that serves all budgets."] = 5.0
     precision: Precision = "auto"
 
-    def fine_tuning(self) -> Options:
-        """Options of the fine-tuning."""
-        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+    def fine_tuning(self, rows: int) -> Options:
+        """Options of the fine-tuning on so many rows."""
+        least, most = PASSES
+        return self._common(self.epochs or min(max(least, SEEN / rows), most))
 
     def retraining(self, *, labelled: bool) -> RetrainOptions:
         """Options of the re-training; without labels the original model's answers alone teach."""
-        same = asdict(self.fine_tuning()) | {"epochs": self.retraining_epochs}
+        same = asdict(self._common(self.retraining_epochs))
         return RetrainOptions(**same, distillation=0.5 if labelled else 1.0)
+
+    def _common(self, epochs: float) -> Options:
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)} | {"epochs": epochs})
 
 
 def _one_of(*names: str) -> tuple[str, Callable[[Any], bool]]:
