@@ -186,6 +186,7 @@ def arguments(doc: str | None, ways: Iterable[str], more: Mapping[str, Any] | No
     parser.add_argument("--ways", default=",".join(ways))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, help="by default that of the task")
+    parser.add_argument("--max-length", type=int, help="N; by default that of the task")
     for flag, about in (more or {}).items():
         parser.add_argument(flag, **about)
     logging.basicConfig(level=logging.WARNING)
@@ -213,7 +214,7 @@ def prepared(given: argparse.Namespace) -> Study:
         return replace(shuffled, dataset=shuffled.dataset.select(range(start, end)))
 
     trained, chosen = given.rows, given.rows + CHOOSING
-    data = Data.of(task, {"train": rows(0, trained), "dev": rows(trained, chosen)})
+    data = Data.of(task, {"train": rows(0, trained), "dev": rows(trained, chosen)}, max_length=given.max_length)
     end = min(len(shuffled), chosen + given.judged)
     return Study(data, rows(chosen, end), given.output, given.budget, given.cost, given.seed, given.learning_rate)
 

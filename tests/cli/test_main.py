@@ -96,6 +96,15 @@ def test_without_the_extra_one_line_names_the_pip_command(monkeypatch, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line():
+    program = "from powerbert.cli.main import main; main(['--help'])"
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.stderr == "powerbert: error: the output cannot be written; the disk is full\n"
+    assert result.returncode == 2
+
+
 def test_a_reader_that_goes_away_is_met_with_silence():
     read, write = os.pipe()
     os.close(read)

@@ -271,3 +271,30 @@ def test_a_run_that_failed_at_a_row_goes_on_when_bad_rows_may_be_skipped(home, t
     assert "goes on after 19 rows" in capsys.readouterr().err
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 21
     assert sorted(os.listdir(tmp_path)) == ["in.jsonl", "out.jsonl"]
+
+
+def test_what_is_answered_is_kept_when_the_input_turns_out_to_be_bad(home, tmp_path, capsys):
+    json_lines(tmp_path / "in.jsonl", [*({"text": "good"} for _ in range(20)), {"text": "bad", "new": 1}])
+    asked = ["score", tmp_path / "in.jsonl", tmp_path / "out.csv", "--model", home / "saved", "--window", "4"]
+    assert run(*asked) == 2
+    said = capsys.readouterr().err
+    assert "line 21: there is a new column 'new'" in said
+    assert f"the answers to the first 19 rows are in {tmp_path / 'out.csv.partial'}" in said
+    parts = sorted((tmp_path / "out.csv.partial").glob("*.part"))
+    assert sum(part.read_bytes().count(b"\n") for part in parts) == 1 + 19
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
+def test_bad_rows_at_the_start_do_not_settle_the_columns(home, tmp_path, form):
+    bad = b"{broken\n" * 10 + b'{"id": 1}\n'  # more than the first window has, and one without a text
+    (tmp_path / "in.jsonl").write_bytes(bad + b'{"id": 2, "text": "good"}\n' * 5)
+    out = tmp_path / f"out.{form}"
+    assert (
+        run("score", tmp_path / "in.jsonl", out, "--model", home / "saved", "--window", 64, "--on-error", "record") == 0
+    )
+    assert (
+        run("score", out, tmp_path / "again.jsonl", "--model", home / "saved", "--on-error", "skip", "--prefix", "x")
+        == 0
+    )
+    rows = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
+    assert [(int(row["id"]), row["text"], row["error"] or None) for row in rows] == [(2, "good", None)] * 5

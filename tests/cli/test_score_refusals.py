@@ -67,16 +67,22 @@ FILES = {
     "not UTF-8 in Parquet": ("a.parquet", in_parquet(text=NOT_UTF_8), "row 1: the text cannot be read"),
     "a time beyond Python": ("a.parquet", in_parquet(text=["good"], x=BEYOND), "date value out of range"),
     "bytes": ("a.parquet", in_parquet(text=["good"], x=[b"x"]), "write to a name that ends in .parquet"),
+    "a JSON array": (
+        "a.json",
+        b'[\n{"text": "good"}\n]\n',
+        "the file is a JSON array; a .jsonl file has one object per line",
+    ),
     "label is there": ("a.jsonl", b'{"text": "good", "label": 1}\n', "--prefix predicted_"),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_bad_file_is_one_line_and_leaves_nothing(model, tmp_path, capsys, name):
+def test_a_bad_file_is_one_line_and_leaves_what_was_answered(model, tmp_path, capsys, name):
     file, content, expected = FILES[name]
     (tmp_path / file).write_bytes(content)
     assert expected in refused(capsys, "score", tmp_path / file, tmp_path / "out.jsonl", "--model", model)
-    assert os.listdir(tmp_path) == [file]
+    answered = ["out.jsonl.partial"] if name == "truncated gzip" else []
+    assert sorted(os.listdir(tmp_path)) == sorted([file, *answered])
 
 
 @pytest.mark.parametrize(
@@ -165,7 +171,9 @@ def test_an_answer_that_is_no_number_is_a_fault_of_its_row(tmp_path, capsys):
     (tmp_path / "in.jsonl").write_bytes(GOOD[:17])
     asked = ["score", tmp_path / "in.jsonl", tmp_path / "out.csv", "--model", tmp_path / "model"]
     assert "line 1: the model's answer is not a number" in refused(capsys, *asked)
-    assert "no row could be answered" in refused(capsys, *asked, "--on-error", "skip")
+    for out in (tmp_path / "out.csv", "-"):
+        skipping = ["score", tmp_path / "in.jsonl", out, *asked[3:], "--on-error", "skip"]
+        assert "no row could be answered" in refused(capsys, *skipping)
     assert run(*asked, "--on-error", "record") == 0
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("good,,,")
 

@@ -87,7 +87,7 @@ def test_a_server_with_a_key_stops_with_all_answers_given(reranker_folder):
                         answer = client.post("/rerank", json={"query": "good", "texts": own})
                     except httpx.ConnectError:
                         return
-                    except httpx.TransportError as error:  # a connection that was closed while it was idle
+                    except httpx.TransportError as error:
                         refused.append(error)
                         return
                     assert answer.status_code == 200
@@ -104,4 +104,4 @@ def test_a_server_with_a_key_stops_with_all_answers_given(reranker_folder):
         assert process.wait(60) == 0
     assert all(score == pytest.approx(known[text], abs=1e-4) for found in answers for text, score in found)
     assert len(answers) < 8 * 200
-    assert len(refused) <= 8
+    assert refused == []

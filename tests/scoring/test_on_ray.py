@@ -12,7 +12,7 @@ from scored import classifier, kill_a_worker, many_rows, run
 
 from powerbert import errors
 from powerbert.errors import MissingExtraError, PowerBertError
-from powerbert.scoring.on_ray import check_reachable, cluster
+from powerbert.scoring.on_ray import check_reachable, cluster, workers_with_room
 
 
 def test_the_same_bytes_from_two_workers_of_which_one_is_killed(tmp_path, capsys):
@@ -50,6 +50,15 @@ def test_nobody_answers_at_an_address():
         with pytest.raises(PowerBertError, match="no Ray cluster answers"):
             check_reachable(each)
     check_reachable("auto")
+
+
+def test_workers_fit_on_machines_and_one_that_fits_on_none_is_refused():
+    nodes = [
+        {"Alive": alive, "Resources": {"CPU": cores}} for alive, cores in ((True, 4.0), (True, 3.0), (False, 64.0))
+    ]
+    assert [workers_with_room(nodes, cpus) for cpus in (1, 2, 4)] == [7, 3, 1]
+    with pytest.raises(PowerBertError, match="--ray-cpus 5'; the largest machine of the cluster has 4"):
+        workers_with_room(nodes, 5)
 
 
 def test_ray_is_an_extra(monkeypatch):

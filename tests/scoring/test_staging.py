@@ -79,13 +79,15 @@ def test_another_input_or_model_is_refused_by_name(tmp_path):
 
 
 def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path):
-    target = tmp_path / "out.jsonl"
-    stopped(target, [])
-    assert os.listdir(tmp_path) == []
-    stopped(target, [b"1\n"], error=DataError)  # the input has to change
-    assert os.listdir(tmp_path) == []
-    stopped(target, [b"1\n"], error=RowError)  # a flag is enough
-    assert os.listdir(tmp_path) == ["out.jsonl.partial"]
+    for parts in ([], [b""]):
+        stopped(tmp_path / "out.jsonl", parts)
+        assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [DataError, RowError, Killed])
+def test_what_is_answered_stays_whatever_ended_the_run(tmp_path, error):
+    stopped(tmp_path / "out.jsonl", [b"1\n"], error=error)
+    assert (tmp_path / "out.jsonl.partial" / "00000000.part").read_bytes() == b"1\n"
 
 
 def test_what_the_system_could_not_read_just_now_loses_no_window(tmp_path):

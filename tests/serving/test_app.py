@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -95,7 +96,7 @@ def test_a_budget_is_that_of_the_pipeline_and_an_unknown_one_is_refused(served, 
         assert_same(answer.json(), alone(text, top_k=None, budget=budget))
     answer = post(served, "/predict", inputs=text, budget="9x")
     assert answer.status_code == 422
-    assert "one of 2x, 3x" in answer.json()["error"]
+    assert "the model has 2x, 3x" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +169,18 @@ def test_info_health_metrics_and_the_description_of_the_api(served):
     assert "powerbert_word_vectors_total" in httpx.get(f"{served}/metrics").text
     paths = httpx.get(f"{served}/openapi.json").json()["paths"]
     assert {"/predict", "/rerank", "/", "/info", "/health", "/metrics"} <= set(paths)
+    page = httpx.get(f"{served}/openapi.json").json()
     schema = paths["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert set(schema["properties"]) == {"inputs", "budget", "truncate", "truncation_direction", "raw_scores"}
+    fields = {"inputs", "budget", "truncate", "truncation_direction", "raw_scores"}
+    assert set(referred(page, schema["$ref"])["properties"]) == fields
+    for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(page)):
+        assert referred(page, reference)["type"] == "object"
+
+
+def referred(page, reference):
+    for name in reference.removeprefix("#/").split("/"):
+        page = page[name]
+    return page
 
 
 @pytest.mark.parametrize(

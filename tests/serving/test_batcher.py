@@ -162,7 +162,7 @@ def test_a_text_that_is_too_long_is_cut_or_refused_as_asked(batcher):
 
 
 def test_an_unknown_budget_is_refused_before_it_waits(batcher):
-    with pytest.raises(PowerBertError, match="one of 2x, 3x"):
+    with pytest.raises(PowerBertError, match="the model has 2x, 3x"):
         batcher.submit(["good"], "9x")
 
 

@@ -77,7 +77,7 @@ def test_the_inference_api_takes_texts_and_pairs_as_the_pipeline_does(inputs, te
         (b'{"\\udfff": "a", "inputs": "a"}', "half a character"),
         (b'{"inputs": "\xff"}', "not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"inputs": ' + b"1" * 5000 + b"}", "limit"),
+        (b'{"inputs": ' + b"1" * 5000 + b"}", "digits"),
     ],
 )
 def test_what_is_no_json_is_a_400(content, why):
@@ -97,7 +97,7 @@ def test_what_is_no_json_is_a_400(content, why):
         *[({"inputs": "a", name: value}, PredictBody) for name, value in (("x", 1), ("truncate", 1), ("budget", 2))],
         ({"inputs": "a", "truncation_direction": "Left"}, PredictBody),
         *[({"inputs": inputs}, InferenceBody) for inputs in ([["a"]], {"text": 1}, {"text": "a", "pair": "b"}, 1.5)],
-        *[({"inputs": "a", "parameters": asked}, InferenceBody) for asked in ({"top_k": 0}, {"k": 1}, [], None)],
+        *[({"inputs": "a", "parameters": asked}, InferenceBody) for asked in ({"top_k": 0}, {"k": 1}, [])],
         ({"query": "a"}, RerankBody),
         ({"query": ["a"], "texts": ["b"]}, RerankBody),
         ({"query": "a", "texts": "b"}, RerankBody),
@@ -105,6 +105,34 @@ def test_what_is_no_json_is_a_400(content, why):
 )
 def test_wrong_types_and_unknown_fields_are_a_422(data, kind):
     assert refusal(data, kind)[:2] == (422, "validation")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "said"),
+    [
+        ({"inputs": "a", "foo": 1}, PredictBody, "unknown field 'foo'; this route knows budget, truncate,"),
+        (
+            {"inputs": "a", "parameters": {"k": 1}},
+            InferenceBody,
+            "unknown field 'parameters.k'; this route knows top_k",
+        ),
+        ({"inputs": "a", "parameters": {"top_k": 0}}, InferenceBody, "parameters.top_k is not as it should be"),
+        ({"inputs": "a", "parameters": []}, InferenceBody, "parameters is not as it should be; a JSON object"),
+        ({"inputs": "a", "truncation_direction": "Left"}, PredictBody, "texts are cut at the right alone; got 'Left'"),
+        ([], PredictBody, "the body is not a JSON object"),
+    ],
+)
+def test_a_refusal_names_the_field_in_words_of_http(data, kind, said):
+    assert refusal(data, kind)[2].startswith(said)
+
+
+def test_a_name_that_is_too_long_is_not_given_back_whole():
+    assert len(refusal({"inputs": "a", "x" * 10_000: 1})[2]) < 400
+
+
+def test_what_clients_leave_open_may_be_null():
+    assert read({"inputs": "a", "truncate": None}, PredictBody)[0].truncate is None
+    assert read({"inputs": "a", "parameters": None}, InferenceBody)[0].parameters is None
 
 
 def test_limits_are_a_413_and_nothing_at_all_a_400():

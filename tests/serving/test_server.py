@@ -70,3 +70,20 @@ def test_a_server_that_stops_refuses_what_is_new_and_answers_what_is_there(tmp_p
     asking.join(30)
     assert [answer.status_code for answer in answers] == [200]
     assert not service.batcher._thread.is_alive()
+
+
+def test_a_client_that_keeps_its_connection_is_told_that_it_ends_before_it_is_closed(tmp_path):
+    service = Service(HeldEngine(), tmp_path)
+    server, bound = make_server(make_api(service), service.limits), bind("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    with httpx.Client(base_url=address_of(bound), timeout=30) as client:
+        assert "connection" not in client.get("/health").headers
+        server.should_exit = True
+        time.sleep(0.3)  # the server looks every tenth of a second
+        answer = client.post("/predict", json={"inputs": "good"})  # on the connection that was at rest
+    assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+    thread.join(30)
+    assert not thread.is_alive()

@@ -71,7 +71,7 @@ ROWS = {  # name: (file, content, task, line, what it says)
     "two objects": ("a.jsonl", GOOD + GOOD.strip() + GOOD, SST, 2, "JSON is broken"),
     "key twice": ("a.jsonl", b'{"text": "x", "text": "y", "label": 1}', SST, 1, "a key appears twice"),
     "deep JSON": ("a.jsonl", GOOD + b"[" * 100_000, SST, 2, "JSON is broken"),
-    "JSON array": ("a.json", b'[{"text": "x", "label": 1}]', SST, 1, "not an object"),
+    "JSON array": ("a.json", b'[{"text": "x", "label": 1}]', SST, 1, "is a JSON array"),
     "JSON number": ("a.jsonl", GOOD + b"17\n", SST, 2, "not an object; got 17"),
     "Latin-1": ("a.csv", "text,label\na,1\ncafé,1\n".encode("latin-1"), SST, 3, "not UTF-8"),
     "UTF-16": ("a.csv", "text,label\na,1\n".encode("utf-16"), SST, 1, "not UTF-8"),

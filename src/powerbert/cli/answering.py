@@ -101,6 +101,8 @@ class ScoreFlags(Answering, Figures):
         if self.ray is not None and not ADDRESS.fullmatch(self.ray):
             rule = "auto, HOST:PORT or ray://HOST:PORT, and nothing for a cluster of this machine"
             raise PowerBertError("--ray is not an address", got=self.ray, rule=rule)
+        if self.ray is None and (self.ray_cpus, self.ray_workers) != (1, None):
+            raise PowerBertError("--ray-cpus and --ray-workers are for --ray", remedy="give --ray, or leave them out")
         if self.rows_in == STANDARD_OUTPUT and (self.rows, self.split, self.glue) != (None, None, None):
             remedy = "give a file, or leave out --rows, --split and --glue"
             raise PowerBertError("standard input is answered as a whole", remedy=remedy)

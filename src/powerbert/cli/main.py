@@ -6,6 +6,7 @@ traceback. typer and rich are an extra, and are imported where they are known to
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -28,16 +29,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="replace")  # a question mark where a terminal has no such character
     try:
         code = _run(sys.argv[1:])
-        sys.stdout.flush()  # here, where a closed pipe can still be handled
+        sys.stdout.flush()  # here, where a closed pipe or a full disk can still be handled
     except PowerBertError as error:
         print(f"powerbert: error: {error}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # The reader has gone, as `head` does. Python flushes once more at exit: let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        code = 1  # the reader has gone, as `head` does
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(
+            f"powerbert: error: {error.filename or 'the output'} cannot be written; the disk is full", file=sys.stderr
+        )
+        code = 2
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python flushes once more at exit: let that go nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 

@@ -25,6 +25,7 @@ from powerbert.machine.describe import duration
 
 STANDARD_OUTPUT = "-"
 OUTPUTS = {"json", "output", "target", "plot", "html"}  # flags that name what a command writes
+SELDOM = 30.0  # seconds between two lines about progress where nobody looks on
 PLACES = {"source": "IN", "target": "OUT"}  # files that are given by their position: what people call them
 
 Part = TypeVar("Part")
@@ -57,8 +58,9 @@ def working(message: str) -> Status:
 
 
 def bar(total: int | None, unit: str, done: int = 0) -> tqdm[Any]:
-    """A bar with the time left and the rate, on standard error where that is a terminal; `done` are from earlier."""
-    return tqdm(total=total, initial=done, unit=f" {unit}", disable=None if is_main() else True)
+    """A bar with the time left and the rate, on standard error, or in a log now and then; `done` are from earlier."""
+    calm: dict[str, Any] = {} if sys.stderr.isatty() else {"delay": SELDOM, "mininterval": SELDOM, "ncols": 80}
+    return tqdm(total=total, initial=done, unit=f" {unit}", disable=not is_main(), **calm)
 
 
 def progress(parts: Iterable[Part], *, what: str | None = None) -> Iterator[Part]:

@@ -217,9 +217,17 @@ def _place(
     if target is None:
         with writing(os.devnull if asked.rows_out is None else asked.rows_out, "OUT") as file:
             yield Passage(file.buffer)
-    else:
-        with staged(target, _settings(asked, name, answerer, work.inputs), resumable=work.inputs is not None) as place:
+        return
+    settings, rows = _settings(asked, name, answerer, work.inputs), work.inputs
+    try:
+        with staged(target, settings, resumable=rows is not None) as place:
             yield place
+    except BaseException:
+        if begun(target):
+            done, folder = begun(target)["counts"]["read"], staging_folder(target)
+            then = "the same command goes on after them" if rows is not None else "they cannot be gone on with"
+            note(f"the answers to the first {done:,} rows are in {folder}: {then}, another one needs it removed")
+        raise
 
 
 def _settings(asked: ScoreFlags, name: str, answerer: Answerer, inputs: InputFiles | None) -> dict[str, Any]:

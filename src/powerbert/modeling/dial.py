@@ -74,7 +74,7 @@ def at_budget(dial: Dial, budget: object) -> RetentionConfiguration:
         for each in mildest_first:
             if sum(each.fractions) * float(budget[:-1]) <= len(each):
                 return each
-    rule = "one of " + ", ".join(dial) + ", or fewer times such as 2x"
+    rule = f"the model has {', '.join(dial)}, and serves any smaller number of times, such as 1.5x"
     raise PowerBertError("unknown budget", got=budget, rule=rule)
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,7 +72,8 @@ def answered_on_ray(
     context.execution_options.preserve_order = True
     context.target_max_block_size = 1  # each window travels alone, to whoever is free
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    most = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus)
+    room = workers_with_room(ray.nodes(), cpus)
+    most = workers or room
     texts = data.read_datasource(_source(inputs, first), override_num_blocks=1, num_cpus=0)
     answers = texts.map_batches(
         Worker,
@@ -94,6 +95,15 @@ def answered_on_ray(
         logits = pickle.loads(cells["logits"][0])
         done(len(logits))
         yield window, logits
+
+
+def workers_with_room(nodes: Iterable[Mapping[str, Any]], cpus: int) -> int:
+    """How many workers of so many cores the machines of a cluster have room for, as Ray describes them."""
+    cores = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
+    if cpus > max(cores):  # Ray would wait for such a machine for ever
+        rule = f"the largest machine of the cluster has {max(cores)}"
+        raise PowerBertError("no worker has room", got=f"--ray-cpus {cpus}", rule=rule)
+    return sum(each // cpus for each in cores)
 
 
 class Worker:

@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,8 +125,20 @@ class InputFiles:
 
 
 def in_windows(rows: Iterator[InputRow], window: int, done: int = 0) -> Iterator[Window]:
-    """Rows in lists: a small first one, for which nobody waits, then up to `window` of them."""
-    return islice(windows(rows, window, max(1, window // 16), weight=_weight, heaviest=_HEAVIEST), done, None)
+    """Rows in lists: a small first one, for which nobody waits, then up to `window` of them.
+
+    The first one has a row that could be read, if one is near: what is written takes its columns from there.
+    """
+    leading = list(_until_sound(islice(rows, window)))
+    small = max(1, window // 16, len(leading))
+    return islice(windows(chain(leading, rows), window, small, weight=_weight, heaviest=_HEAVIEST), done, None)
+
+
+def _until_sound(rows: Iterator[InputRow]) -> Iterator[InputRow]:
+    for row in rows:
+        yield row
+        if row.fault is None:
+            return
 
 
 def find_inputs(pattern: str) -> tuple[Path, ...]:
@@ -175,11 +187,13 @@ def _checked(source: Source, task: Task) -> Iterator[InputRow]:
         if row.fault is not None:
             yield InputRow(row, {}, row.fault)
             continue
-        names = names or resolve(source, task, row)
         try:
+            names = names or resolve(source, task, row)
             texts = {role: row.values.get(column) for role, column in names.items()}
             check_row(row, texts, names)
         except DataError as fault:
+            if not names and source.format != "jsonl":  # what a header lacks no row has
+                raise
             yield InputRow(row, {}, fault)
         except (ValueError, OverflowError) as error:  # of Parquet: bytes that are no UTF-8, a time beyond Python's
             unread = row.error("the text cannot be read", str(error), remedy="correct or remove the row")

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from powerbert.errors import DataError, PowerBertError, ReadingError, RowError, one_line
+from powerbert.errors import DataError, PowerBertError, one_line
 from powerbert.folders.atomic import only_run, sync, write_file
 from powerbert.scoring.write import Form
 
@@ -54,9 +54,8 @@ class Staging:
 
     def finish(self, form: Form) -> None:
         """Put the whole in its place."""
-        if not (parts := self.parts()):
-            rule = f"read {self.counts.read:,} rows, skipped {self.counts.skipped:,}"
-            raise DataError("no row could be answered", rule=rule, remedy="see what is wrong with --on-error record")
+        _check_some(self.counts)
+        parts = self.parts()
         with self._written():
             whole = self.folder / f"{WHOLE}-{self.target.name}"
             form.join(parts, whole)
@@ -109,6 +108,7 @@ class Passage:
 
     def finish(self, form: Form) -> None:
         """All of it is written."""
+        _check_some(self.counts)
 
 
 def staging_folder(target: Path) -> Path:
@@ -142,8 +142,7 @@ def check_target(target: Path) -> None:
 def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True) -> Iterator[Staging]:
     """Hold OUT.partial for this process, and go on with what an earlier run did there, if it was the same.
 
-    A run that ends before its first window is done leaves nothing behind, nor does one whose input or output cannot be:
-    what has to change makes it another run.
+    A run that has answered nothing leaves nothing behind; any other keeps what it has answered, whatever ended it.
     """
     folder = staging_folder(target)
     _check_ours(folder)
@@ -162,13 +161,16 @@ def staged(target: Path, settings: Mapping[str, Any], *, resumable: bool = True)
         try:
             check_target(target)
             yield staging
-        except DataError as error:
-            if not isinstance(error, RowError | ReadingError):
-                staging.windows = 0
-            raise
         finally:
-            if staging.windows == 0 or (staging.finished and target.exists()):
+            if not staging.parts() or (staging.finished and target.exists()):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_some(counts: Counts) -> None:
+    """Refuse to end well where every row was skipped."""
+    if counts.read == counts.skipped:
+        rule = f"read {counts.read:,} rows, skipped {counts.skipped:,}"
+        raise DataError("no row could be answered", rule=rule, remedy="see what is wrong with --on-error record")
 
 
 def _check_ours(folder: Path) -> None:

@@ -65,7 +65,9 @@ class Form(ABC):
         for raw, _ in rows:
             if not raw.values.keys() <= known:
                 new = next(name for name in raw.values if name not in known)
-                rule = f"the columns are those of the first rows: {', '.join(self.columns[:20])}"
+                rule = (
+                    f"the columns are those of the first rows: {', '.join(self.columns[:20]) or 'none could be read'}"
+                )
                 raise DataError(f"{raw.place}: there is a new column {new!r}", rule=rule, remedy=_AS_JSONL)
         return first, self.columns
 

@@ -24,7 +24,7 @@ from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.modeling.limits import CHOICE
 from powerbert.serving.batcher import Batcher, Reply
-from powerbert.serving.bodies import Body, InferenceBody, PredictBody, RerankBody, characters_of, read_body
+from powerbert.serving.bodies import Body, InferenceBody, Parameters, PredictBody, RerankBody, characters_of, read_body
 from powerbert.serving.gate import Gate, error_body
 from powerbert.serving.limits import RequestError, ServeLimits, refused
 from powerbert.serving.metrics import Metrics
@@ -33,6 +33,7 @@ from powerbert.text.answers import Label, ranked, scores
 from powerbert.text.tokenise import Text
 
 BUDGET_HEADER = "x-powerbert-budget"
+SCHEMAS = "#/components/schemas/{model}"  # where the page of the API keeps the shape of a body
 GONE = 499  # nobody reads it: the client has closed the connection
 
 Some = TypeVar("Some", bound=Body)
@@ -77,7 +78,7 @@ class Service:
         """Classify a text, a pair or a batch of them, as Text Embeddings Inference does."""
         start = time.perf_counter()
         async with self._request(request, PredictBody) as (body, texts):
-            reply = await self._reply(request, texts, body.budget, truncate=body.truncate)
+            reply = await self._reply(request, texts, body.budget, truncate=body.truncate is not False)
             found = self._labels(reply, body.function)
             return _answer(found[0] if body.alone else found, reply, texts, start)
 
@@ -89,7 +90,7 @@ class Service:
                 raise RequestError(
                     424, "backend", "the model is not a reranker", got=f"{len(self.engine.labels)} labels"
                 )
-            reply = await self._reply(request, texts, body.budget, truncate=body.truncate)
+            reply = await self._reply(request, texts, body.budget, truncate=body.truncate is not False)
             values = [best["score"] for (best,) in self._labels(reply, body.function)]
             order = sorted(range(len(values)), key=lambda i: -values[i])
             given = [{"text": text} if body.return_text else {} for text in body.texts]
@@ -99,7 +100,7 @@ class Service:
         """Classify a text or a list of them, as Hugging Face's inference API does; a list of lists in any case."""
         start = time.perf_counter()
         async with self._request(request, InferenceBody) as (body, texts):
-            asked = body.parameters
+            asked = body.parameters or Parameters()
             self.engine.function(asked.function_to_apply)  # refuses an unknown one before the work
             reply = await self._reply(request, texts, body.budget)
             return _answer(self._labels(reply, asked.function_to_apply, asked.top_k), reply, texts, start)
@@ -238,13 +239,26 @@ def make_api(service: Service, key: str | None = None) -> FastAPI:
     for error in (PowerBertError, Exception, 404, 405):
         app.add_exception_handler(error, _failed)
     counted = frozenset(("/", "/predict", "/rerank", "/health", "/info", "/metrics"))
+    _describe(app, has_key=key is not None)
     app.add_middleware(Gate, key=key, metrics=service.metrics, routes=counted)
     return app
 
 
 def _takes(kind: type[Body]) -> dict[str, Any]:
     """What the page of the API says of a body; it is read by `read_body`, which is stricter than FastAPI."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
+    reference = {"$ref": SCHEMAS.format(model=kind.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+
+
+def _describe(app: FastAPI, *, has_key: bool) -> None:
+    """Add to the page of the API the bodies that FastAPI does not read itself, and the key."""
+    page = app.openapi()  # kept by the application, and given to who asks
+    for kind in (PredictBody, RerankBody, InferenceBody):
+        schema = kind.model_json_schema(ref_template=SCHEMAS)
+        page["components"]["schemas"] |= schema.pop("$defs", {}) | {kind.__name__: schema}
+    if has_key:
+        page["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        page["security"] = [{"key": []}]
 
 
 async def _failed(request: Request, error: Exception) -> Response:

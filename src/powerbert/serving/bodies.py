@@ -15,6 +15,7 @@ from powerbert.serving.limits import RequestError, ServeLimits, refused
 from powerbert.text.answers import FUNCTIONS
 from powerbert.text.tokenise import Text
 
+LONGEST_NAME = 80  # characters of a field's name that an answer repeats
 Several = Annotated[list[str], Field(min_length=1, max_length=2)]
 
 
@@ -34,7 +35,7 @@ class Body(BaseModel):
 class TeiBody(Body):
     """What both routes of Text Embeddings Inference take."""
 
-    truncate: bool = Field(default=True, description="Cut what is too long; otherwise it is refused.")
+    truncate: bool | None = Field(default=True, description="Cut what is too long; otherwise it is refused.")
     truncation_direction: Literal["Right", "right"] = Field(default="Right", description="Where a text is cut.")
     raw_scores: bool = Field(default=False, description="Logits instead of probabilities.")
 
@@ -96,7 +97,7 @@ class InferenceBody(Body):
     rule = 'a text, a pair {"text": ..., "text_pair": ...}, or a list of them'
 
     inputs: str | Pair | list[str | Pair] = Field(description=rule, examples=["a gripping film"])
-    parameters: Parameters = Parameters()
+    parameters: Parameters | None = None
 
     def to_texts(self) -> list[Text]:
         """An empty text_pair is none, as in transformers."""
@@ -115,11 +116,7 @@ def read_body(content: bytes, kind: type[Given], limits: ServeLimits) -> tuple[G
     try:
         body = kind.model_validate(_strict_json(content))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"][:1]) or "the body"
-        if name == "inputs" and first["type"] != "missing":
-            raise refused("inputs is not what this route takes", rule=kind.rule) from None
-        raise refused(f"{name}: {first['msg']}") from None
+        raise _unfit(error, kind) from None
     texts = body.to_texts()
     if not texts:
         raise RequestError(400, "empty", "there is no input", rule="at least one")
@@ -130,6 +127,23 @@ def read_body(content: bytes, kind: type[Given], limits: ServeLimits) -> tuple[G
             rule = f"at most {limits.characters:,} characters"
             raise refused(f"input {number} is too long", got=characters, rule=rule, status=413)
     return body, texts
+
+
+def _unfit(error: ValidationError, kind: type[Body]) -> RequestError:
+    """What is wrong with the first field that is wrong, in words of HTTP and not of Python."""
+    first = error.errors(include_url=False)[0]
+    place, name = first["loc"], ".".join(map(str, first["loc"]))[:LONGEST_NAME]
+    if not place:
+        return refused("the body is not a JSON object")
+    if first["type"] == "extra_forbidden":
+        owner = Parameters if place[0] == "parameters" else kind
+        return refused(f"unknown field {name!r}", rule=f"this route knows {', '.join(owner.model_fields)}")
+    if place[0] == "inputs" and first["type"] != "missing":
+        return refused("inputs is not what this route takes", rule=kind.rule)
+    if name == "truncation_direction":
+        return refused("texts are cut at the right alone", got=first["input"])
+    said = "a JSON object" if first["type"] == "model_type" else first["msg"].removeprefix("Input should be ")
+    return refused(f"{name} is not as it should be", rule=said)
 
 
 def characters_of(text: Text) -> int:
@@ -162,4 +176,4 @@ def _why(error: Exception) -> str:
             return "an escape names half a character"
         case RecursionError():
             return "it is nested too deeply"
-    return str(error)
+    return "a number has too many digits" if "digits" in str(error) else str(error)

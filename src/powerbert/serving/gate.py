@@ -22,6 +22,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
+CLOSING, LINGER = (b"connection", b"close"), 1.0  # seconds that a connection at rest has left once the server stops
 OPEN = "/health"  # needs no key: who may knock may know that somebody is in
 
 
@@ -104,6 +105,22 @@ class CuttingProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.trailing_data[0] or self.conn.their_state is h11.SEND_BODY:
             self._look()  # the beginning of the next request, or its whole head, came with the last one
+
+    @override
+    def shutdown(self) -> None:
+        """Tell the client with its next answer that the connection ends: one at rest may just be sending."""
+        told = self.server_state.default_headers
+        if CLOSING not in told:
+            self.server_state.default_headers = told = [*told, CLOSING]
+        if self.cycle is None or self.cycle.response_complete:
+            self.loop.call_later(LINGER, self._leave)
+        else:
+            self.cycle.default_headers = told
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self.transport.is_closing():
+            super().shutdown()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:

@@ -216,6 +216,9 @@ def _line_fields(path: Path, form: str, decoder: json.JSONDecoder) -> Iterator[t
             fields = None
         elif fault is not None:
             fields = fault
+        elif form == "jsonl" and number == 1 and text.lstrip()[:1] == "[":
+            rule, remedy = "a .jsonl file has one object per line", f"jq -c '.[]' {path.name} gives that"
+            raise DataError(f"{path}, line 1: the file is a JSON array", rule=rule, remedy=remedy)
         else:
             fields = _object(text, f"{path}, line {number}", decoder) if form == "jsonl" else text.split("\t")
         yield number, len(line), fields
