@@ -26,6 +26,7 @@ MEASURED = 128  # texts that are timed
 BATCH = 32  # inputs at once, unless they are long or the goal is the time of one text
 ENGINE_ROUNDS = 3
 TIMED_ROUNDS = 5  # of rungs in one engine
+ASKED_FOR = "not taken: its answers depend on the batch; --precision {} asks the folder for it"
 BEYOND = 1.0  # points that a lower precision may lose beyond fp32, where the goal is a speed
 
 logger = logging.getLogger(__name__)
@@ -73,8 +74,8 @@ def fastest_engine(
 ) -> Fastest:
     """Measure the model in every engine and precision, with elimination and without, in turn in one run.
 
-    The full model also in those whose answers depend on the batch, where they are faster: it is the best that anybody
-    could do without elimination, and nothing that is taken here.
+    Both models also in those whose answers depend on the batch, where they are faster: the full one is the best that
+    anybody could do without elimination. Ours is never taken, but the user who does not mind is told what it gives.
 
     texts: that are timed. scaling: from which int8 takes its scales. judged: compares an engine with the original.
     most: what the configuration lost in the engine that it was chosen in.
@@ -85,17 +86,22 @@ def fastest_engine(
     bench = Workbench(folder, home, texts[:MEASURED], longest, scaling=scaling)
     batch = 1 if goal.kind == LATENCY else inputs_at_once(bench.lengths)
     arms = choose_arms(pairs, [batch], (), bench.retention is not None)
-    arms += choose_arms([each for each in rivals if not probe(*each).is_slower], [batch], (), eliminates=False)
+    pays = [each for each in rivals if not probe(*each).is_slower]
+    arms += choose_arms(pays, [batch], (), bench.retention is not None)
     figures = measure_arms(bench, arms, ENGINE_ROUNDS, progress, memory=False)
     own = "full" if bench.retention is None else "eliminated"
-    rows = [row for row in figures["arms"] if (row["engine"], row["precision"]) in pairs and row["engine"] != STOCK]
-    rows = sorted((row for row in rows if row["model"] == own), key=_seconds)
+    rows = [row for row in figures["arms"] if row["model"] == own and row["engine"] != STOCK]
+    rows = sorted((row for row in rows if row["precision"] not in BY_BATCH), key=_seconds)
     by_name = {arm.name: arm for arm in arms}
     found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
     limit = most_lost(goal, most, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
     notes = [_note(row, comparison, comparison.spent(goal) <= limit, figures["texts"]) for row, _, comparison in found]
     _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
     eliminated = own == "eliminated"
+    for row in figures["arms"] if eliminated else ():
+        if row["model"] == own and row["precision"] in BY_BATCH:
+            said = _note(row, judged(bench.engine(by_name[row["arm"]])), False, figures["texts"])
+            notes.append(said | {"note": ASKED_FOR.format(row["precision"])})
     graph = bench.graph(arm.engine, arm.precision, eliminated) if arm.engine in RUNTIMES else None
     return Fastest(arm, graph, comparison, figures, notes)
 
