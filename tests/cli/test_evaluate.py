@@ -62,6 +62,6 @@ def test_a_budget_is_evaluated_with_its_configuration(answering, capsys):
     assert json.loads(target.read_text())["retention"] == "0.5,0.2,0.0,0.0"
     capsys.readouterr()
     assert run("evaluate", *asked, "--budget", "9x") == 2
-    assert "unknown budget; got '9x'; one of 3x" in capsys.readouterr().err
+    assert "unknown budget; got '9x'; the model has 3x" in capsys.readouterr().err
     assert run("evaluate", *asked, "--budget", "3x", "--retention", "0.5,0.2,0.1,0.1") == 2
     assert "one of --budget and --retention" in capsys.readouterr().err

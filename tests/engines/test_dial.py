@@ -104,8 +104,8 @@ def test_the_pipeline_takes_a_budget_for_all_calls_or_for_one(folder, engine):
 
 def test_an_unknown_budget_and_a_folder_without_a_dial_are_told_in_one_line(folder, dialled, tmp_path):
     for engine in (None, "torch"):
-        assert "one of 1x, 1.5x, 2x, 3x" in refusal(powerbert.pipeline, folder, engine, budget="9x")
-        assert "one of" in refusal(powerbert.pipeline(folder, engine), "good", budget=2)
+        assert "the model has 1x, 1.5x, 2x, 3x" in refusal(powerbert.pipeline, folder, engine, budget="9x")
+        assert "the model has" in refusal(powerbert.pipeline(folder, engine), "good", budget=2)
     powerbert.save(dialled.model, dialled.tokenizer, tmp_path / "plain")
     assert "no dial" in refusal(powerbert.pipeline, tmp_path / "plain", budget="2x")
 

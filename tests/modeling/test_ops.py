@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from powerbert.modeling.families.base import Projections
-from powerbert.modeling.ops import bounded, counts, dropout, exact, fast_dropout, fused
+from powerbert.modeling.ops import bounded, counts, dropout, exact, fast_dropout, fused, rounded
 from powerbert.retention import RetentionConfiguration
 
 
@@ -99,3 +99,17 @@ def test_attention_with_dropout_is_attention_without_on_the_average():
     plain = fused(heads, seen, 0.5, 0.0)
     mean = torch.stack([fused(heads, seen, 0.5, 0.1) for _ in range(4000)]).mean(dim=0)
     torch.testing.assert_close(mean, plain, atol=0.05, rtol=0)
+
+
+@given(st.integers(1, 2048), st.integers(0, 64))
+def test_a_rounded_width_is_a_little_more_and_never_overtakes_a_larger_one(width, more):
+    found = rounded(width)
+    assert width <= found <= max(width, 1.0625 * width)
+    assert found == width or width > 32
+    assert rounded(width + more) >= found
+    assert rounded(torch.tensor([width])).tolist() == [found]
+    assert rounded(found) == found
+
+
+def test_rounded_widths_are_few():
+    assert len({rounded(width) for width in range(1, 513)}) == 96

