@@ -119,6 +119,7 @@ def test_wrong_types_and_unknown_fields_are_a_422(data, kind):
         ({"inputs": "a", "parameters": {"top_k": 0}}, InferenceBody, "parameters.top_k is not as it should be"),
         ({"inputs": "a", "parameters": []}, InferenceBody, "parameters is not as it should be; a JSON object"),
         ({"inputs": "a", "truncation_direction": "Left"}, PredictBody, "texts are cut at the right alone; got 'Left'"),
+        ({"inputs": {"text": "a", "pair": "b"}}, InferenceBody, "inputs is not what this route takes; a text, a pair"),
         ([], PredictBody, "the body is not a JSON object"),
     ],
 )

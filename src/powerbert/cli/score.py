@@ -223,10 +223,10 @@ def _place(
         with staged(target, settings, resumable=rows is not None) as place:
             yield place
     except BaseException:
-        if begun(target):
-            done, folder = begun(target)["counts"]["read"], staging_folder(target)
-            then = "the same command goes on after them" if rows is not None else "they cannot be gone on with"
-            note(f"the answers to the first {done:,} rows are in {folder}: {then}, another one needs it removed")
+        if known := begun(target):
+            then = "goes on after them, another one needs it removed" if rows is not None else "begins anew"
+            what = f"the answers to the first {known['counts']['read']:,} rows are in {staging_folder(target)}"
+            note(f"{what}: the same command {then}")
         raise
 
 

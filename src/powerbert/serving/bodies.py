@@ -135,11 +135,11 @@ def _unfit(error: ValidationError, kind: type[Body]) -> RequestError:
     place, name = first["loc"], ".".join(map(str, first["loc"]))[:LONGEST_NAME]
     if not place:
         return refused("the body is not a JSON object")
+    if place[0] == "inputs" and first["type"] != "missing":
+        return refused("inputs is not what this route takes", rule=kind.rule)
     if first["type"] == "extra_forbidden":
         owner = Parameters if place[0] == "parameters" else kind
         return refused(f"unknown field {name!r}", rule=f"this route knows {', '.join(owner.model_fields)}")
-    if place[0] == "inputs" and first["type"] != "missing":
-        return refused("inputs is not what this route takes", rule=kind.rule)
     if name == "truncation_direction":
         return refused("texts are cut at the right alone", got=first["input"])
     said = "a JSON object" if first["type"] == "model_type" else first["msg"].removeprefix("Input should be ")
