@@ -33,7 +33,7 @@ from powerbert.tasks.encoding import encode_split
 from powerbert.tasks.metrics import metric
 from powerbert.tasks.registry import find_task
 from powerbert.training.data import answers_with, encode_data
-from powerbert.training.ladder import RUNGS, least_budget, rung
+from powerbert.training.ladder import all_rungs
 from powerbert.training.shapes import work
 
 GOAL = Goal("max-loss", 1.0)
@@ -43,7 +43,7 @@ Answers = dict[str, NDArray[Any]]  # by the name of a rung, of the full model, a
 
 def rungs_of(encoders: int) -> dict[str, RetentionConfiguration]:
     """The ladder by its budgets."""
-    return {str(each): rung(encoders, each) for each in RUNGS if each > least_budget(encoders)}
+    return {f"{work(each.fractions):.2f}": each for each in all_rungs(encoders)}
 
 
 def answers_of(home: Path, task_name: str, seed: int, data: str) -> Answers:

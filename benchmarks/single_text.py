@@ -27,7 +27,7 @@ from powerbert.modeling.apply import apply, encoders_of
 from powerbert.modeling.limits import limits_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.ladder import RUNGS, least_budget, rung
+from powerbert.training.ladder import all_rungs, depths_of
 from powerbert.training.shapes import first_encoders, work
 
 SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not depend on them
@@ -36,13 +36,14 @@ SCALED_BY = ["a text from which int8 takes its scales"] * 4  # speed does not de
 def configurations(encoders: int) -> dict[str, RetentionConfiguration]:
     """All rungs, and the first k encoders for k from a quarter to three quarters."""
     found = {"full": RetentionConfiguration.full(encoders)}
-    found |= {f"rung {each:.0%}": rung(encoders, each) for each in RUNGS if each > least_budget(encoders)}
+    for depth in depths_of(encoders):
+        found |= {f"rung {work(each.fractions):.0%} in {depth}": each for each in all_rungs(encoders, depth)}
     depths = range(encoders // 4, 3 * encoders // 4 + 1)
     return found | {f"first {depth} encoders": first_encoders(encoders, depth) for depth in depths}
 
 
 def opened(model: Any, tokenizer: Any, home: Path, engine: str, precision: str) -> dict[str, Engine]:
-    """Every configuration in a graph: one for all rungs, as `accelerate` writes it, and one for each depth."""
+    """Every configuration in a graph: one for the rungs of a ladder, as `accelerate` writes it, or one for itself."""
     found, all_of_them = {}, configurations(encoders_of(model))
     dial = {name: each for name, each in all_of_them.items() if name.startswith("rung")}
     for name, retention in all_of_them.items():

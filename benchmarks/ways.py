@@ -16,6 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +156,30 @@ WAYS: dict[str, Callable[[Study], Path]] = {
 }
 
 
+def ways_of(given: argparse.Namespace) -> dict[str, Callable[[Study], Path]]:
+    """The ways that are asked for: those of this module, or configurations of the caller's own."""
+    if given.configurations is None:
+        return {name: WAYS[name] for name in given.ways.split(",")}
+    own = {text: RetentionConfiguration.parse(text) for text in given.configurations.split()}
+    return {text: partial(re_trained, retention=each) for text, each in own.items()}
+
+
+def re_trained(study: Study, retention: RetentionConfiguration) -> Path:
+    """A configuration that somebody wrote down; no search."""
+    return study.retrained(str(retention), retention, study.cost)
+
+
 def main() -> None:
     """Run the ways that are asked for, and write a line of JSON for each."""
-    given = arguments(__doc__, WAYS)
+    own = {"--configurations": {"help": "of your own instead of ways, with spaces between them: 1,1,0.5,0 1,1,1,0"}}
+    given = arguments(__doc__, WAYS, own)
     study = prepared(given)
     study.start(given.model)
     results = given.output / "ways.json"
     done = json.loads(results.read_text()) if results.is_file() else {"machine": machine(), "ways": {}}
-    for name in given.ways.split(","):
+    for name, way in ways_of(given).items():
         if name not in done["ways"]:
-            folder = WAYS[name](study)
+            folder = way(study)
             # One training for all budgets is judged with the configuration of this one.
             retention = rung(study.encoders, study.budget) if name == "ladder" else None
             done["ways"][name] = study.figures(name, folder, retention)

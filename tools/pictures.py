@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from importlib.metadata import distribution
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 
 import powerbert
 from powerbert.report.style import AMBER, BLUE, INK, MUTED, TRACK, drawing
-from powerbert.training.ladder import RUNGS, dial_of, rung
+from powerbert.training.ladder import all_rungs, depths_of, dial_of
 from powerbert.training.shapes import work
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
@@ -90,20 +91,25 @@ def of_work(figure: Any) -> None:
 
 
 def ladder(figure: Any) -> None:
-    """The eight rungs, each with its name on the dial."""
-    rungs = [rung(12, budget) for budget in RUNGS]
-    panels = figure.subplots(2, 4, sharex=True, sharey=True)
-    figure.subplots_adjust(0.085, 0.13, 0.985, 0.80, wspace=0.12, hspace=0.38)
-    for axes, (name, one) in zip(panels.flat, dial_of(rungs).items(), strict=True):
+    """The rungs of both ladders, each with its name on the dial."""
+    ladders = [dial_of(all_rungs(12, depth)) for depth in depths_of(12)]
+    panels = figure.subplots(2, max(map(len, ladders)), sharex=True, sharey=True)
+    figure.subplots_adjust(0.06, 0.13, 0.99, 0.80, wspace=0.12, hspace=0.38)
+    pairs = [zip_longest(row, dial.items()) for row, dial in zip(panels, ladders, strict=True)]
+    for axes, rung in chain(*pairs):
+        if rung is None:
+            axes.set_axis_off()
+            continue
+        name, one = rung
         shares = [100 * share for share in one.fractions]
         axes.bar(range(1, 13), 100, width=0.86, color=TRACK)
         axes.bar(range(1, 13), shares, width=0.86, color=BLUE)
-        axes.set_title(f"{name}: {100 * work(one.fractions):.0f} % of the work", fontsize=10, color=INK, loc="left")
+        axes.set_title(f"{name}: {100 * work(one.fractions):.0f} %", fontsize=10, color=INK, loc="left")
         axes.set(xlim=(0.4, 12.6), ylim=(0, 100), xticks=(1, 4, 8, 12), yticks=(0, 50, 100))
         axes.yaxis.set_major_formatter("{x:g} %")
         _plain(axes)
     figure.supxlabel("encoder", fontsize=10, color=MUTED, y=0.025)
-    _title(figure, "A ladder of eight configurations on one set of weights; the dial names them")
+    _title(figure, "Two ladders of 12 encoders, each on one set of weights; the dial names their rungs")
 
 
 def _plain(axes: Any) -> None:
@@ -118,7 +124,7 @@ def _title(figure: Any, text: str) -> None:
 PICTURES: dict[str, tuple[Callable[[Any], None], tuple[float, float]]] = {
     "retained": (retained, (11.5, 4.0)),
     "work": (of_work, (10.0, 4.4)),
-    "ladder": (ladder, (10.0, 4.4)),
+    "ladder": (ladder, (11.5, 4.4)),
 }
 
 

@@ -26,7 +26,7 @@ def test_every_stage_has_a_time_and_the_last_line_has_all_of_it():
     encoded, tokenizer = encoded_for(model)
     lines = plan(encoded, model, tokenizer, AccelerateOptions(threads=1), headed=False)
     assert len(lines) == 4
-    assert "in all about" in lines[-1]
+    assert "in all at most about" in lines[-1]
     assert "1 thread " in lines[-1]
     assert not any("fine-tune" in line for line in plan(encoded, model, tokenizer, AccelerateOptions(), headed=True))
 

@@ -171,8 +171,8 @@ def test_costs_are_counted_in_fine_tunings(fast):
     _, figures = fast
     costs = {row["stage"]: row["fine_tunings"] for row in figures["costs"]}
     assert costs["fine-tuned"] == 1.0
-    assert 0 < costs["ladder"] < 0.5  # one epoch of two, on less than all of the work
-    assert set(costs) == {"fine-tuned", "ladder"}
+    assert 0 < costs["ladder-of-2"] < 0.5  # one epoch of two, on less than all of the work
+    assert set(costs) == {"fine-tuned", "ladder-of-2"}
 
 
 def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_path, caplog):
@@ -277,7 +277,7 @@ def encoder(tmp_path):
 def test_the_configuration_is_found_before_it_is_trained(encoder, tmp_path, measured):
     figures = run_acceleration(encoder, labelled(), Goal("speedup", 1.5), tmp_path / "fast", FAST)
     assert 1.5 <= figures["verdict"]["speedup"] <= 1.5 / 0.88  # as fast as stated, and not much faster
-    assert measured[-1].startswith("at-")  # the first rung that was measured was fast enough
+    assert "-at-" in measured[-1]  # the first rung that was measured was fast enough
     assert measured[:-1] == [f"timed-{i}" for i in range(1, len(measured))]
 
 
@@ -290,7 +290,7 @@ def test_a_stopped_run_goes_on_with_what_it_had_measured(encoder, tmp_path, meas
     before = list(measured)
     run_acceleration(*start)
     assert measured[:-1] == before
-    assert measured[-1].startswith("at-")
+    assert "-at-" in measured[-1]
 
 
 def test_a_speed_out_of_reach_gives_the_nearest_model_and_says_so(encoder, tmp_path, measured, caplog):
@@ -304,7 +304,10 @@ def test_a_speed_out_of_reach_gives_the_nearest_model_and_says_so(encoder, tmp_p
 def test_a_rung_that_is_slower_than_before_its_training_gives_way_to_a_faster_one(
     encoder, tmp_path, measured, monkeypatch
 ):
-    monkeypatch.setattr(recipe, "times_over", lambda folder, *given: [0.97, 0.96, 0.95, 0.94, 0.93])  # wrongly
+    def wrongly(folder, *given):
+        return [0.97 - 0.01 * i for i in range(len(TorchEngine.load(folder, None, None).dial))]
+
+    monkeypatch.setattr(recipe, "times_over", wrongly)
     figures = run_acceleration(encoder, labelled(), Goal("speedup", 1.45), tmp_path / "fast", FAST)
     assert len(measured) > 1
     assert figures["verdict"]["speedup"] >= 1.45

@@ -13,7 +13,6 @@ from powerbert.cli.flags import Reported
 from powerbert.cli.main import main
 from powerbert.cli.training import prepare
 from powerbert.errors import MissingExtraError
-from powerbert.training.ladder import RUNGS
 
 COLUMNS = ["--text", "review", "--label", "stars"]
 FAST = ["--batch-size", "8", "--epochs", "1"]
@@ -219,5 +218,6 @@ def test_a_missing_training_library_names_the_pip_command(monkeypatch):
         prepare()
 
 
-def test_the_budgets_of_the_flag_are_those_of_the_function():
-    assert tuple(Reported().shares()) == RUNGS
+def test_budgets_are_shares_and_without_them_the_model_decides():
+    assert Reported().shares() is None
+    assert Reported(budgets="0.7,0.5").shares() == [0.7, 0.5]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import pytest
@@ -19,7 +18,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.training import AnytimeOptions, Options, RetrainOptions, anytime, finetune, retrain
 from powerbert.training.data import encode_data, evaluate
 from powerbert.training.ladder import RUNGS as BUDGETS
-from powerbert.training.ladder import Ladder, least_budget, rung
+from powerbert.training.ladder import Ladder, all_rungs, depths_of, least_budget, rung
 from powerbert.training.shapes import first_encoders, work
 
 SHARES = (1, 0.8, 0.6, 0.4), (1, 0.5, 0.3, 0.2), (1, 0.4, 0.2, 0)
@@ -91,12 +90,33 @@ def test_budgets_of_which_none_can_be_spent_are_refused_before_the_training(one,
     assert not list(tmp_path.iterdir())
 
 
-@given(st.integers(6, 24), st.sampled_from(BUDGETS))
-def test_every_rung_spends_its_budget_in_the_same_encoders(encoders, budget):
-    retention = rung(encoders, budget)
-    assert len(retention) == encoders
-    assert retention.depth == math.ceil(0.75 * encoders)
-    assert work(retention.fractions) == pytest.approx(budget, abs=1e-3)
+@given(st.integers(2, 24))
+def test_the_rungs_of_a_ladder_spend_their_budgets_in_the_same_encoders(encoders):
+    for depth in depths_of(encoders):
+        rungs = all_rungs(encoders, depth)
+        assert rungs
+        assert {each.depth for each in rungs} == {depth}
+        assert {len(each) for each in rungs} == {encoders}
+        most = depth / encoders
+        spent = [budget for budget in BUDGETS if least_budget(encoders, depth) < budget < most]
+        spent = [most, *spent] if most <= BUDGETS[0] else spent
+        assert [work(each.fractions) for each in rungs] == pytest.approx(spent, abs=1e-3)
+
+
+def test_a_goal_is_tried_with_half_of_the_encoders_first_and_then_with_three_of_four():
+    assert depths_of(12) == [6, 9]
+    assert depths_of(6) == [4, 5]
+    assert depths_of(4) == [3]
+    assert depths_of(2) == [2]
+
+
+@given(st.integers(2, 24), st.integers(0, 22))
+def test_words_go_at_two_encoders_at_most_in_all_rungs_of_a_ladder(encoders, depth):
+    depth = 1 + depth % encoders
+    falls = [
+        {j for j in range(1, depth) if each.fractions[j] < each.fractions[j - 1]} for each in all_rungs(encoders, depth)
+    ]
+    assert len(set().union(*falls)) <= 2
 
 
 def test_the_least_budget_can_be_spent_and_the_most_is_all_words_of_the_encoders_that_run():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from powerbert.errors import PowerBertError
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import LEAST, linear, scaled, work
+from powerbert.training.shapes import RESERVE, LEAST, late, least_of_late, linear, scaled, work
 
 
 @given(st.integers(2, 24), st.floats(0.15, 1.0))
@@ -22,6 +22,27 @@ def test_a_linear_fall_spends_its_budget_and_never_rises(encoders, budget):
     assert len(retention) == encoders
     assert retention.is_relative
     assert work(retention.fractions) == pytest.approx(budget, abs=0.005)
+
+
+@given(st.integers(2, 24), st.floats(0.05, 1.0))
+def test_a_late_fall_spends_its_budget_and_the_last_third_falls_first(encoders, budget):
+    least = least_of_late(encoders)
+    if budget < least:
+        with pytest.raises(PowerBertError, match="at least"):
+            late(encoders, budget)
+        return
+    shares = late(encoders, budget).fractions
+    assert work(shares) == pytest.approx(budget, abs=1e-3)
+    thirds = [{share for j, share in enumerate(shares) if 3 * j // encoders == third} for third in range(3)]
+    assert thirds[0] == {1.0}
+    assert all(len(third) <= 1 for third in thirds)
+    second, last = (max(third, default=least) for third, least in zip(thirds[1:], (1.0, 0.0), strict=True))
+    assert last <= second
+    assert second == 1.0 or last <= RESERVE + 1e-3
+
+
+def test_the_least_of_a_late_fall_is_all_in_the_first_third_and_next_to_nothing_behind_it():
+    assert least_of_late(9) == pytest.approx((3 + 6 * LEAST) / 9)
 
 
 @given(st.floats(0.1, 0.9))

@@ -27,7 +27,7 @@ LEAST_DOUBT = 0.05  # points, however alike the answers are
 NEAR = (1.3, 1.15, 1.0, 0.87, 0.75)  # rungs around the one that is as fast as stated
 TIMES = 3  # that rungs are measured, each time nearer to the goal
 MARGIN = 0.95  # of a stated time is what a rung is made for: the clock is not exact
-HALF = 0.5  # of its words are what an encoder should read on the average: with fewer a rung loses more and more
+MILD = 0.7  # of the words are what an encoder should read on the average: fewer encoders are faster at the same work
 
 Seconds = Callable[[RetentionConfiguration], float]
 logger = logging.getLogger("powerbert.training")
@@ -42,10 +42,15 @@ class Tried:
     comparison: Comparison
     seconds: float
 
+    @property
+    def work(self) -> float:
+        """Its share of the word-vectors of the full model."""
+        return work(self.retention.fractions)
+
     def to_json(self, chosen: bool, slower: float = 1.0) -> dict[str, Any]:
         """Plain figures for JSON; slower: how many times as long the chosen one took as was estimated for it."""
         own = {"name": self.name, "retention": str(self.retention), "ms": 1e3 * slower * self.seconds}
-        found = {"work": work(self.retention.fractions), "value": self.comparison.after, "loss": self.comparison.loss}
+        found = {"work": self.work, "value": self.comparison.after, "loss": self.comparison.loss}
         return own | found | {"agreement": self.comparison.agreement, "chosen": chosen}
 
 
@@ -75,7 +80,7 @@ def expected(slowest_first: Sequence[Tried], goal: Goal) -> NDArray[Any]:
         return smooth
     lost = numpy.array([each.loss for each in comparisons])
     doubt = numpy.array([max(each.doubt, LEAST_DOUBT) for each in comparisons])
-    curve = numpy.array([work(one.retention.fractions) for one in slowest_first]) ** -STEEPNESS
+    curve = numpy.array([one.work for one in slowest_first]) ** -STEEPNESS
     weight = 1 / numpy.hypot(doubt, MISFIT * smooth.clip(min=0))
     columns = numpy.stack([numpy.ones_like(curve), curve / curve.max()], axis=1)
     shared, steep = lsq_linear(columns * weight[:, None], lost * weight, bounds=((-numpy.inf, 0), numpy.inf)).x
@@ -97,7 +102,7 @@ class Shape(NamedTuple):
 
 
 def shape_for(seconds: Seconds, encoders: int, limit: float) -> Shape:
-    """The shape within a limit of time: the most encoders, from three quarters to a third, that read half of the words.
+    """The shape within a limit of time: the most encoders, from three quarters to a third, that read most of the words.
 
     An encoder costs something however few words it reads. The largest share where none reads as much; the fastest of
     all where none is within the limit.
@@ -111,7 +116,7 @@ def shape_for(seconds: Seconds, encoders: int, limit: float) -> Shape:
         least = least_budget(encoders, depth)
         budget = budget_for(partial(at, depth), limit, least)
         found = None if budget is None else Shape(depth, min(budget, depth / encoders))
-        if found is not None and found.budget * encoders >= HALF * depth:
+        if found is not None and found.budget * encoders >= MILD * depth:
             return found
     return found or Shape(depth, least)
 

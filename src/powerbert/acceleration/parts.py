@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy
 from datasets import ClassLabel
 
+from powerbert.acceleration.goal import LOSS, Goal
 from powerbert.engines.answers import answer
 from powerbert.engines.engine import Engine
 from powerbert.engines.torch_engine import TorchEngine
-from powerbert.errors import DataError, UnsupportedModelError
+from powerbert.errors import DataError, PowerBertError, UnsupportedModelError
 from powerbert.modeling.apply import remove
 from powerbert.modeling.limits import SEQUENCE
 from powerbert.modeling.storage import load
@@ -86,8 +87,14 @@ def parts_of_texts(model: Path, texts: DataSource, text: str, text_pair: str | N
     return divide(task, {"train": split}, max_length, labelled=False)
 
 
-def check_original(folder: Path, task: Task) -> None:
-    """Refuse a classifier of another task: it was hardly meant, and its head would be thrown away."""
+def check_given(folder: Path, parts: Parts, goal: Goal) -> None:
+    """Refuse a goal that the rows cannot judge, and a classifier of another task, whose head would be thrown away."""
+    task = parts.data.task
+    if goal.kind == LOSS and not parts.labelled:
+        remedy = "give --max-disagreement 5%, or labelled data"
+        raise PowerBertError("--max-loss needs labels", got="texts alone", remedy=remedy)
+    if task.kind == "multiple-choice":
+        raise UnsupportedModelError("accelerate serves sequence classifiers", got=task.name)
     model, _ = load(folder)
     if type(model).__name__.endswith(SEQUENCE):
         remedy = "give a model of this task, or a pretrained encoder, which is fine-tuned first"

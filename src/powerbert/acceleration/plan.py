@@ -11,9 +11,10 @@ from powerbert.modeling.apply import remove, unpad
 from powerbert.modeling.ops import fast_dropout
 from powerbert.text.batches import Collator, length_order
 from powerbert.training.data import EncodedData
-from powerbert.training.ladder import RUNGS
+from powerbert.training.ladder import all_rungs, depth_of, depths_of
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import attends_to_all, possible_precision
+from powerbert.training.shapes import work
 from powerbert.training.trainer import FORWARD
 
 TIMED_ROWS = 16  # of the step that is timed
@@ -32,15 +33,16 @@ def plan(encoded: EncodedData, network: Any, tokenizer: Any, options: Accelerate
     lengths = encoded.splits["train"]["length"][:]
     tokens, fine_tuning = sum(lengths), options.fine_tuning(len(lengths))
     encoders = int(network.config.num_hidden_layers)
-    ladder = options.retraining_epochs * sum(RUNGS) / len(RUNGS) + 1 / FORWARD
-    stages = {
-        "fine-tune the original model": 0.0 if headed else fine_tuning.epochs * tokens / rate,
-        f"re-train for {len(RUNGS)} configurations at once": ladder * tokens / rate,
-        "find the fastest engine and judge": ENGINES_TAKE * encoders,
-    }
+    stages = {"fine-tune the original model": 0.0 if headed else fine_tuning.epochs * tokens / rate}
+    for depth in depths_of(encoders):
+        shares = [work(each.fractions) for each in all_rungs(encoders, depth)]
+        epochs = options.retraining_epochs * sum(shares) / len(shares) + 1 / FORWARD
+        if_needed = " if those of fewer do not keep the goal" if depth == depth_of(encoders) else ""
+        stages[f"re-train for {len(shares)} configurations of {depth} encoders{if_needed}"] = epochs * tokens / rate
+    stages["find the fastest engine and judge"] = ENGINES_TAKE * encoders
     lines = [f"{name}: about {duration(each)}" for name, each in stages.items() if each]
     speed = f"{rate:,.0f} tokens a second on {threads} thread{'s' * (threads > 1)}"
-    return [*lines, f"in all about {duration(sum(stages.values()))}, with {speed} and a quiet machine"]
+    return [*lines, f"in all at most about {duration(sum(stages.values()))}, with {speed} and a quiet machine"]
 
 
 def tokens_per_second(encoded: EncodedData, network: Any, tokenizer: Any, precision: str) -> float:

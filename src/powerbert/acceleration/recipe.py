@@ -20,16 +20,16 @@ from powerbert.acceleration.choose import Tried, cheapest, expectations, shape_i
 from powerbert.acceleration.cost import CostTable, measure_costs
 from powerbert.acceleration.engine import Fastest, fastest_engine, inputs_at_once, times_over
 from powerbert.acceleration.evidence import agreement_by_length, costs_of, examples, time_of, work_on
-from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
+from powerbert.acceleration.goal import LATENCY, SPEEDUP, Goal
 from powerbert.acceleration.judge import HARDLY, NOTHING, Comparison, compare, pronounce
-from powerbert.acceleration.parts import Parts, check_original
+from powerbert.acceleration.parts import Parts, check_given
 from powerbert.acceleration.plan import plan
 from powerbert.engines.engine import Engine
 from powerbert.engines.open import open_engine
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.errors import PowerBertError, UnsupportedModelError
 from powerbert.export.write import export
-from powerbert.folders.atomic import only_run, write_file
+from powerbert.folders.atomic import only_run, remembered
 from powerbert.folders.manifest import folder_digest
 from powerbert.machine.describe import machine
 from powerbert.modeling.apply import apply, encoders_of
@@ -42,14 +42,15 @@ from powerbert.tasks.metrics import metric
 from powerbert.text.tokenise import Text
 from powerbert.training.data import answers_with, encode_data
 from powerbert.training.heads import model_for
-from powerbert.training.ladder import all_rungs, dial_of
+from powerbert.training.ladder import all_rungs, depths_of, dial_of
 from powerbert.training.options import AccelerateOptions
 from powerbert.training.runner import Folder, StepResult, command_line
 from powerbert.training.shapes import work
 from powerbert.training.steps import finetune, retrain
 
-REPORT, REPORT_PAGE, COSTS, SPEEDS = "report.json", "report.html", "costs.json", "speeds.json"
-LADDER = "ladder"  # the folder of the re-training
+REPORT, REPORT_PAGE = "report.json", "report.html"
+MEASUREMENTS, COSTS = "measured.json", "costs"  # a file, and the name in it of the table of costs
+LADDER = "ladder-of-{}"  # the folder of the re-training for rungs of so many encoders
 SCALED_BY = 256  # texts of the training data from which int8 takes its scales
 
 logger = logging.getLogger("powerbert.training")
@@ -61,45 +62,46 @@ class Acceleration:
     def __init__(
         self, model: Folder, parts: Parts, goal: Goal, output: Folder, options: AccelerateOptions, *, progress: bool
     ) -> None:
-        if goal.kind == LOSS and not parts.labelled:
-            remedy = "give --max-disagreement 5%, or labelled data"
-            raise PowerBertError("--max-loss needs labels", got="texts alone", remedy=remedy)
-        if parts.data.task.kind == "multiple-choice":
-            raise UnsupportedModelError("accelerate serves sequence classifiers", got=parts.data.task.name)
-        check_original(Path(model), parts.data.task)
+        check_given(Path(model), parts, goal)
         self.model, self.parts, self.goal, self.output = Path(model), parts, goal, Path(output).resolve()
         self.data, self.options, self.progress = parts.data, options, progress
         self.fine_tuning = options.fine_tuning(len(self.data.splits["train"]))
         self.work = self.output.with_name(self.output.name + ".partial")
-        self.rungs: list[RetentionConfiguration] = []
-        self.tried: list[Tried] = []
+        self.ladders: list[list[Tried]] = []  # what the rungs of each kept
         self.chosen: Tried | None = None
         self.engines: dict[Path, Fastest] = {}  # by the folder that was measured
-        self.enough = 1.0  # the largest share of the work that was measured to be as fast as stated
 
     def run(self) -> dict[str, Any]:
         """All stages; returns the figures of the report."""
         self.prepare()
-        self.rungs = all_rungs(self.encoders) if self.goal.limits_loss else self.rungs_in_time()
-        shares = [100 * work(each.fractions) for each in self.rungs]
-        logger.info("re-training once for configurations of %.0f to %.0f %% of the work", shares[0], shares[-1])
-        ladder = self.retrained()
-        engine = self.answering(ladder)
-        for share, each in zip(shares, self.rungs, strict=True):
-            self.attempt(f"{share:.0f}%", engine, each)
-        return self.finish(self.chosen_of(ladder) if self.goal.limits_loss else self.in_time(ladder))
+        if not self.goal.limits_loss:
+            return self.finish(self.in_time(self.climbed(self.rungs_in_time())))
+        for depth in depths_of(self.encoders):
+            ladder = self.climbed(all_rungs(self.encoders, depth))
+            self.chosen = cheapest(self.tried, self.goal)
+            if self.chosen is not None:
+                return self.finish(self.at(ladder, self.chosen))
+            logger.info("no configuration of %d encoders keeps the goal on the rows that choose", depth)
+        logger.warning(NOTHING)
+        return self.finish(self.original)
 
-    def chosen_of(self, ladder: StepResult) -> StepResult:
-        """The fastest rung that keeps the goal on the rows that choose; the original model if none does."""
-        self.chosen = cheapest(self.tried, self.goal)
-        if self.chosen is None:
-            logger.warning(NOTHING)
-            return self.original
-        return self.at(ladder, self.chosen)
+    def climbed(self, rungs: list[RetentionConfiguration]) -> StepResult:
+        """Re-train once for a ladder of configurations, and ask each of them about the rows that choose."""
+        self.rungs, self.tried = rungs, list[Tried]()
+        self.ladders.append(self.tried)
+        shares = [100 * work(each.fractions) for each in rungs]
+        told = len(rungs), rungs[0].depth, shares[0], shares[-1]
+        logger.info("re-training once for %d configurations of %d encoders, %.0f to %.0f %% of the work", *told)
+        ladder = self.retrained()
+        self.trained[ladder.folder] = float(numpy.mean(shares)) / 100
+        engine = self.answering(ladder)
+        for share, each in zip(shares, rungs, strict=True):
+            self.attempt(f"{share:.0f}% in {each.depth} encoders", engine, each)
+        return ladder
 
     def in_time(self, ladder: StepResult) -> StepResult:
         """The mildest rung that is as fast as stated by the clock; the fastest of all, if none is."""
-        quick = [one for one in self.tried if work(one.retention.fractions) <= self.enough + 1e-3]
+        quick = [one for one in self.tried if one.work <= self.enough + 1e-3]
         for one in quick or self.tried[-1:]:
             self.chosen, found = one, self.at(ladder, one)
             if self.over(found.folder) <= 1.0:
@@ -108,12 +110,12 @@ class Acceleration:
 
     def at(self, ladder: StepResult, own: Tried) -> StepResult:
         """The folder of the ladder with one of its configurations, and with all of them on its dial."""
-        folder = self.work / f"at-{own.name}"
+        folder = self.work / f"{ladder.folder.name}-at-{100 * own.work:.0f}"
         if not folder.is_dir():
             network, tokenizer = load(ladder.folder)
             network.config.problem_type = self.problem_type  # training sets it, and a score would become another
-            extra = {RUN: (ladder.folder / RUN).read_bytes()}
-            save(apply(network, own.retention), tokenizer, folder, extra=extra, dial=dial_of(self.rungs))
+            own_run = {RUN: (ladder.folder / RUN).read_bytes()}
+            save(apply(network, own.retention), tokenizer, folder, extra=own_run, dial=dial_of(self.rungs))
         return replace(ladder, folder=folder, retention=own.retention)
 
     def rungs_in_time(self) -> list[RetentionConfiguration]:
@@ -122,7 +124,7 @@ class Acceleration:
         limit = full / self.goal.value if self.goal.kind == SPEEDUP else self.goal.value / 1e3
         shape = shape_in_time(self.estimated, limit, self.encoders, self.timed)
         logger.info("%d encoders with %.0f %% of the work are as fast as stated", shape.depth, 100 * shape.budget)
-        self.enough = shape.budget
+        self.enough = shape.budget  # the largest share of the work that was measured to be as fast as stated
         return shape.rungs(self.encoders)
 
     def estimated(self, retention: RetentionConfiguration) -> float:
@@ -154,13 +156,9 @@ class Acceleration:
 
     def once(self, name: str, measure: Callable[[], list[float]]) -> list[float]:
         """What a measurement gave the first time: a stopped run goes on with it, or it would choose something else."""
-        path = self.work / SPEEDS
-        known: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if name not in known:
-            known[name] = measure()
-            write_file(path, json.dumps(known).encode())
-        logger.info("%s takes %s of the time that is stated", name, ", ".join(f"{each:.2f}" for each in known[name]))
-        return known[name]
+        found: list[float] = remembered(self.work / MEASUREMENTS, name, measure)
+        logger.info("%s takes %s of the time that is stated", name, ", ".join(f"{each:.2f}" for each in found))
+        return found
 
     def measured_engine(self, folder: Path) -> Fastest:
         """The fastest engine of a model; each model is measured once."""
@@ -210,6 +208,7 @@ class Acceleration:
         for line in plan(encoded, network, tokenizer, self.options, headed=headed):
             logger.info(line)
         self.original = self.step("fine-tuned", finetune, self.model, options=self.fine_tuning)
+        self.trained = {self.original.folder: 1.0}  # with the share of the work that each training processed
         network, self.tokenizer = load(self.original.folder)
         self.encoders, self.task, self.longest = encoders_of(network), encoded.task, encoded.max_length
         self.choosing, self.tokens = encoded.splits["dev"], sum(encoded.splits["train"]["length"][:])
@@ -226,13 +225,13 @@ class Acceleration:
 
     def measured(self, network: Any) -> CostTable:
         """The table of costs; a stopped run goes on with the one that it began with."""
-        path = self.work / COSTS
-        if not path.is_file():
+
+        def measure() -> CostTable:
             logger.info("measuring what an encoder costs here, by length")
             rows = 1 if self.goal.kind == LATENCY else inputs_at_once([self.longest])
-            found = measure_costs(network, self.tokenizer, self.longest, rows, self.texts("train", SCALED_BY))
-            write_file(path, json.dumps(found).encode())
-        return CostTable.from_json(json.loads(path.read_text(encoding="utf-8")))
+            return measure_costs(network, self.tokenizer, self.longest, rows, self.texts("train", SCALED_BY))
+
+        return CostTable.from_json(remembered(self.work / MEASUREMENTS, COSTS, measure))
 
     def step(self, name: str, step: Callable[..., StepResult], model: Folder, **more: Any) -> StepResult:
         """Run a training step in a folder of its own."""
@@ -242,7 +241,7 @@ class Acceleration:
         """Re-train once for all rungs, taught by the original model."""
         options = self.options.retraining(labelled=self.taught)
         own = {"retention": self.rungs[len(self.rungs) // 2], "ladder": self.rungs, "teacher": self.original.folder}
-        return self.step(LADDER, retrain, self.original.folder, options=options, **own)
+        return self.step(LADDER.format(self.rungs[0].depth), retrain, self.original.folder, options=options, **own)
 
     def answering(self, ladder: StepResult) -> Engine:
         """The re-trained model in the engine and precision that are the fastest here by the table of costs.
@@ -261,7 +260,7 @@ class Acceleration:
     def attempt(self, name: str, engine: Engine, retention: RetentionConfiguration) -> None:
         """Ask the re-trained model with a configuration about the rows that choose."""
         found = self.compared(engine.retaining(retention))
-        logger.info("%s of the work: %.2f points lost, %.1f %% other answers", name, found.loss, found.differing)
+        logger.info("%s: %.2f points lost, %.1f %% other answers", name, found.loss, found.differing)
         self.tried.append(Tried(name, retention, found, self.estimated(retention)))
 
     def compared(self, engine: Engine) -> Comparison:
@@ -293,8 +292,6 @@ class Acceleration:
         retention = final.retention or RetentionConfiguration.full(self.encoders)
         ms = {name: 1e3 * fastest.seconds(name) for name in ("full", "eliminated")}
         slower = fastest.seconds() / self.estimated(retention)  # than the table of costs says
-        share = float(numpy.mean([work(each.fractions) for each in self.rungs]))
-        trained = {self.original.folder: 1.0, self.work / LADDER: share}
         eliminated = final.retention is not None
         verdict = pronounce(self.goal, comparison, fastest.times, ms["eliminated"], eliminated=eliminated)
         return {
@@ -315,14 +312,15 @@ class Acceleration:
             | {"verdict": len(rows), "how": self.parts.how},
             "tried": [
                 one.to_json(one is self.chosen, slower) | {"expected": lost}
-                for one, lost in expectations(self.tried, self.goal)
+                for ladder in self.ladders
+                for one, lost in expectations(ladder, self.goal)
             ],
             "tried_on": {"value": metric(self.task.metric)(self.before, self.labels), "ms": ms["full"]},
             "engines": fastest.notes,
             "time": time_of(self.costs, retention, round(float(numpy.mean(self.lengths)))),
             "by_length": agreement_by_length(self.task, rows["length"][:], before, after),
             "examples": examples(final.folder, self.task, texts, before, after, labels),
-            "costs": costs_of(trained, self.tokens, self.fine_tuning.epochs),
+            "costs": costs_of(self.trained, self.tokens, self.fine_tuning.epochs),
             "commands": [command_line()],
         }
 

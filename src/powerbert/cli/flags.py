@@ -143,13 +143,17 @@ class Teaching:
 class Reported:
     """Which budgets are trained for."""
 
-    budgets: Annotated[str, "Shares of the work of the full model.", "LIST"] = "0.7,0.6,0.52,0.45,0.39,0.34,0.29,0.25"
+    budgets: Annotated[
+        str | None, "Shares of the work of the full model; by default seven, as many as it has encoders for.", "LIST"
+    ] = None
 
     def __post_init__(self) -> None:
         self.shares()
 
-    def shares(self) -> list[float]:
+    def shares(self) -> list[float] | None:
         """The budgets as numbers."""
+        if self.budgets is None:
+            return None
         what, rule, remedy = "--budgets is a list of shares", "above 0, at most 1", "write for instance 0.7,0.5"
         try:
             found = [float(word) for word in self.budgets.split(",")]

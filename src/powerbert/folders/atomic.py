@@ -6,6 +6,7 @@ run holds a folder.
 
 import ctypes
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -142,3 +144,12 @@ def only_run(folder: Path) -> Iterator[None]:
             raise PowerBertError("another run is writing here", got=str(folder), remedy=remedy) from None
     with held:
         yield
+
+
+def remembered(path: Path, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` gave the first time, kept by name in a JSON file: a stopped run goes on with it."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if name not in known:
+        known[name] = make()
+        write_file(path, json.dumps(known).encode())
+    return known[name]

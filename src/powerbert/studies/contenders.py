@@ -42,7 +42,7 @@ class Contender(NamedTuple):
 class Sizes:
     """How large the models of each method are; shares are of the fine-tuned model."""
 
-    budgets: tuple[float, ...] = (0.7, 0.52, 0.39, 0.29, 0.22)  # of the work: ours, Head-WS and Rand-WS
+    budgets: tuple[float, ...] = (0.7, 0.6, 0.45, 0.36, 0.29)  # of the work: ours, Head-WS and Rand-WS
     depths: tuple[float, ...] = (1 / 4, 1 / 3, 1 / 2)  # of the encoders: the paper's 3, 4 and 6 of 12
     heads: tuple[float, ...] = (0.75, 0.5, 0.25)
     cuts: tuple[float, ...] = (0.7, 0.5, 0.35)  # of the words of a text, on the average

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from powerbert.modeling.apply import with_retention
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import LEAST, linear, work
+from powerbert.training.shapes import late, least_of_late, work
 
 RUNGS = (0.7, 0.6, 0.52, 0.45, 0.39, 0.34, 0.29, 0.25)  # shares of the work
 LEAST_BUDGET = 0.15  # no smaller one is tried
+SHALLOWEST = 4  # encoders of the first ladder, if the model has as many
 
 
 class Ladder:
@@ -38,31 +39,43 @@ class Ladder:
 
 
 def depth_of(encoders: int) -> int:
-    """How many encoders the rungs run unless time asks for fewer: three of four."""
+    """How many encoders the rungs run unless another depth is asked for: three of four."""
     return -(-3 * encoders // 4)
 
 
+def depths_of(encoders: int) -> list[int]:
+    """Depths of the ladders that a goal is tried with, the fastest first: half of the encoders, then three of four.
+
+    Fewer encoders that read more words keep as much as more encoders that read fewer, where a task bears it; none bore
+    fewer than four (docs/results/accelerate.md).
+    """
+    deep = depth_of(encoders)
+    return sorted({min(deep, max(SHALLOWEST, encoders // 2)), deep})
+
+
 def rung(encoders: int, budget: float, depth: int | None = None) -> RetentionConfiguration:
-    """The configuration of a budget: a linear fall through the first encoders, by default three of four, and no other.
+    """The configuration of a budget: a late fall through the first encoders, by default three of four, and no other.
 
     The last ones would read next to nothing, and a text that is answered alone waits for their weights all the same.
     All rungs of a ladder run equally many: the head learns to read one encoder that was never the last, not several
     (docs/results/accelerate.md). A budget above what they can spend is all word-vectors in all of them.
     """
     depth = depth or depth_of(encoders)
-    falling = linear(depth, min(1.0, budget * encoders / depth))
+    falling = late(depth, min(1.0, budget * encoders / depth))
     return RetentionConfiguration.relative([*falling.fractions, *[0.0] * (encoders - depth)])
 
 
 def least_budget(encoders: int, depth: int | None = None) -> float:
-    """The smallest budget of a rung: encoder 1 retains all of its words."""
+    """The smallest budget of a rung: the first encoders retain all of their words."""
     depth = depth or depth_of(encoders)
-    return max(LEAST_BUDGET, (1.0 + LEAST * (depth - 1)) / encoders + 1e-3)
+    return max(LEAST_BUDGET, least_of_late(depth) * depth / encoders + 1e-3)
 
 
-def all_rungs(encoders: int) -> list[RetentionConfiguration]:
-    """Every rung that so many encoders can have, the mildest first."""
-    return [rung(encoders, budget) for budget in RUNGS if budget > least_budget(encoders)]
+def all_rungs(encoders: int, depth: int | None = None) -> list[RetentionConfiguration]:
+    """Every rung that so many encoders can have at a depth, the mildest first."""
+    depth = depth or depth_of(encoders)
+    budgets = {min(budget, depth / encoders) for budget in RUNGS if budget > least_budget(encoders, depth)}
+    return [rung(encoders, budget, depth) for budget in sorted(budgets, reverse=True)]
 
 
 def dial_of(rungs: Sequence[RetentionConfiguration]) -> dict[str, RetentionConfiguration]:

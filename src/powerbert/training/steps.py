@@ -20,7 +20,7 @@ from powerbert.retention import RetentionConfiguration
 from powerbert.text.batches import TEACHER
 from powerbert.training.data import Data, encode_data, evaluate
 from powerbert.training.heads import check_head, fine_tuned, model_for, start_at_mean
-from powerbert.training.ladder import RUNGS, Ladder, dial_of, least_budget, rung
+from powerbert.training.ladder import Ladder, all_rungs, dial_of, least_budget, rung
 from powerbert.training.options import AnytimeOptions, Options, RetrainOptions, SearchOptions
 from powerbert.training.retention_parameters import RetentionParameters, released
 from powerbert.training.runner import Folder, StepResult, begin
@@ -140,7 +140,7 @@ def anytime(
     output: Folder,
     options: AnytimeOptions | None = None,
     *,
-    budgets: Sequence[float] = RUNGS,
+    budgets: Sequence[float] | None = None,
     progress: bool = False,
 ) -> tuple[StepResult, list[dict[str, Any]]]:
     """Re-train the fine-tuned model once for several budgets, shares of its work; returns a row for each, too.
@@ -148,14 +148,7 @@ def anytime(
     The folder has them all on its dial. Budgets that are too small for the model are left out, and told.
     """
     network, tokenizer = fine_tuned(model, data.task)
-    encoders = encoders_of(network)
-    least = least_budget(encoders)
-    rungs = [rung(encoders, budget) for budget in sorted(set(budgets), reverse=True) if budget >= least]
-    if not rungs:
-        rule, remedy = f"at least {least:.2f} of the work", "give larger --budgets"
-        raise PowerBertError("no budget can be spent", got=list(budgets), rule=rule, remedy=remedy)
-    if small := [budget for budget in budgets if budget < least]:
-        logger.warning("%s encoders cannot spend less than %.2f of the work: left out %s", encoders, least, small)
+    rungs = _rungs(encoders_of(network), budgets)
     middle = rungs[len(rungs) // 2]
     result = retrain(
         model, data, output, options or AnytimeOptions(), retention=middle, ladder=rungs, progress=progress
@@ -169,6 +162,20 @@ def anytime(
     trained, _ = load(result.folder)
     rows = [row(name, with_retention(trained, each), str(each)) for name, each in dial_of(rungs).items()]
     return result, [row("original", network, "full"), *rows]
+
+
+def _rungs(encoders: int, budgets: Sequence[float] | None) -> list[RetentionConfiguration]:
+    """The configurations of the budgets that can be spent, the mildest first; without budgets all rungs of a ladder."""
+    if budgets is None:
+        return all_rungs(encoders)
+    least = least_budget(encoders)
+    rungs = [rung(encoders, budget) for budget in sorted(set(budgets), reverse=True) if budget >= least]
+    if not rungs:
+        rule, remedy = f"at least {least:.2f} of the work", "give larger --budgets"
+        raise PowerBertError("no budget can be spent", got=list(budgets), rule=rule, remedy=remedy)
+    if small := [budget for budget in budgets if budget < least]:
+        logger.warning("%s encoders cannot spend less than %.2f of the work: left out %s", encoders, least, small)
+    return rungs
 
 
 def _select_by(network: Any, retention: RetentionConfiguration, strategy: str | None, seed: int) -> None:
