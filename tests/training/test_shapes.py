@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from powerbert.errors import PowerBertError
 from powerbert.retention import RetentionConfiguration
-from powerbert.training.shapes import RESERVE, LEAST, late, least_of_late, linear, scaled, work
+from powerbert.training.shapes import LEAST, RESERVE, late, least_of_late, linear, scaled, work
 
 
 @given(st.integers(2, 24), st.floats(0.15, 1.0))
