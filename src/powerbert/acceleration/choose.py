@@ -21,6 +21,7 @@ from powerbert.training.ladder import RUNGS, depth_of, least_budget, rung
 from powerbert.training.shapes import work
 
 TYPICAL = 1.0  # points by which a re-trained model commonly differs from its original, and a rung from the curve
+CHANGED = 0.15  # of the answers that changed is what they commonly lose or gain, where that is more
 STEEPNESS = 4  # what is lost rises with this power of the saving
 MISFIT = 0.5  # of what a rung loses may be beside the curve: the steep end must not decide on the flat one
 LEAST_DOUBT = 0.05  # points, however alike the answers are
@@ -72,7 +73,8 @@ def expected(slowest_first: Sequence[Tried], goal: Goal) -> NDArray[Any]:
     A milder configuration of the same ladder loses no more, so what is lost is made to rise with the speed (isotonic
     regression). A few hundred rows leave a doubt of some points all the same, and the fastest configuration within a
     goal would be the luckiest. So each is drawn towards a curve of them all, a + b / work^4, as far as its doubt goes
-    beyond TYPICAL; and what they share, a, towards 0 (docs/results/accelerate.md).
+    beyond TYPICAL; and what they share, a, towards 0 (docs/results/accelerate.md). A ladder that changes a fifth of the
+    answers may well lose some points in all of its rungs: doubt alone must not excuse it.
     """
     comparisons = [one.comparison for one in slowest_first]
     smooth = isotonic_regression([each.spent(goal) for each in comparisons]).x
@@ -82,10 +84,11 @@ def expected(slowest_first: Sequence[Tried], goal: Goal) -> NDArray[Any]:
     doubt = numpy.array([max(each.doubt, LEAST_DOUBT) for each in comparisons])
     curve = numpy.array([one.work for one in slowest_first]) ** -STEEPNESS
     weight = 1 / numpy.hypot(doubt, MISFIT * smooth.clip(min=0))
+    typical = numpy.array([max(TYPICAL, CHANGED * each.differing) for each in comparisons])
     columns = numpy.stack([numpy.ones_like(curve), curve / curve.max()], axis=1)
     shared, steep = lsq_linear(columns * weight[:, None], lost * weight, bounds=((-numpy.inf, 0), numpy.inf)).x
-    fitted = columns @ (shared / (1 + (doubt.min() / TYPICAL) ** 2), steep)
-    return fitted + (smooth - fitted) / (1 + (doubt / TYPICAL) ** 2)
+    fitted = columns @ (shared / (1 + (doubt / typical).min() ** 2), steep)
+    return fitted + (smooth - fitted) / (1 + (doubt / typical) ** 2)
 
 
 class Shape(NamedTuple):
