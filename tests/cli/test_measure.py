@@ -16,6 +16,7 @@ from powerbert.cli.main import main
 from powerbert.machine import verdicts as probing
 from powerbert.machine.probes import TRAINING
 from powerbert.machine.verdicts import CAPPED, CAPS, CRASHES, ISA, MISSING, PAIRS, WORKS, Verdict
+from powerbert.modeling.limits import RUN
 
 TEXTS = ["good film", "the plot is dull and the film is bad", "very good", "it is a film and it is good"] * 3
 RETENTION = RetentionConfiguration.relative((0.9, 0.6, 0.4, 0.2))
@@ -53,6 +54,15 @@ def test_the_papers_protocol_needs_a_model_that_eliminates(folder, tmp_path, cap
     asked = ["--model", tmp_path / "whole", "--texts", folder.parent / "texts.txt", "--engines", "torch"]
     assert run("bench", *asked, "--paper", "2") == 2
     assert "--paper compares with a model that eliminates" in capsys.readouterr().err
+
+
+def test_texts_are_cut_where_the_model_was_trained_to_cut_them(tmp_path, folder):
+    model, tokenizer = powerbert.load(folder)
+    powerbert.save(model, tokenizer, tmp_path / "trained", extra={RUN: b'{"result": {"max_length": 9}}'})
+    found = tmp_path / "b.json"
+    asked = ["--model", tmp_path / "trained", "--texts", folder.parent / "texts.txt", "--engines", "torch"]
+    assert run("bench", *asked, "--rounds", "1", "--json", found) == 0
+    assert json.loads(found.read_text())["max_length"] == 9
 
 
 def test_the_command_writes_table_json_and_picture(folder, tmp_path, capsys, monkeypatch):

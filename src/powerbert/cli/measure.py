@@ -24,6 +24,7 @@ from powerbert.export.write import RUNTIMES
 from powerbert.machine.describe import Watch, choose_threads, duration, machine
 from powerbert.machine.measure import peaks
 from powerbert.machine.verdicts import BY_BATCH, ISA, PAIRS, examine, fastest, hold_isa, probe, remember
+from powerbert.modeling.limits import trained_length
 from powerbert.report import tables
 from powerbert.report.pictures import bench_picture
 from powerbert.tasks.encoding import texts_of
@@ -31,7 +32,7 @@ from powerbert.tasks.files import has_pairs, text_source
 from powerbert.tasks.registry import own_task
 from powerbert.text.tokenise import Text
 
-PADDED_TO = 128  # N, unless the user says so
+PADDED_TO = 128  # N, unless the user says so or the model was trained at one
 LONGEST = 512  # words of the longest inputs of the curves
 LISTENING = 0.5  # seconds for which `doctor` does nothing, to hear whether others work
 
@@ -40,12 +41,12 @@ def bench(asked: BenchFlags, columns: Columns) -> None:
     """Measure elimination against the best that the machine does without it."""
     folder, engines = existing_folder(asked.model), _engines(asked)
     feeds = _listed(asked.feeds, "feed", FEEDS) or (list(FEEDS) if asked.thorough else [])  # none: each engine's own
-    texts = _texts(asked, columns)
+    texts, longest = _texts(asked, columns), columns.max_length or trained_length(folder) or PADDED_TO
     threads, why = choose_threads()
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as temporary:
         with working("loading the model"):
-            workbench = Workbench(folder, Path(temporary), texts, columns.max_length or PADDED_TO, threads)
+            workbench = Workbench(folder, Path(temporary), texts, longest, threads)
         if asked.paper and workbench.retention is None:
             what, got = "--paper compares with a model that eliminates", f"{asked.model} has no retention configuration"
             raise PowerBertError(what, got=got, remedy="give the folder of a search or a re-training")
