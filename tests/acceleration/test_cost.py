@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy
 import pytest
@@ -13,6 +14,9 @@ from texts import tokenizer_for
 
 from powerbert.acceleration import cost
 from powerbert.acceleration.cost import CostTable, _table, measure_costs
+from powerbert.engines.graph_engines import OnnxEngine
+from powerbert.engines.torch_engine import TorchEngine
+from powerbert.machine.verdicts import CRASHES, WORKS, Verdict
 from powerbert.retention import RetentionConfiguration
 
 LENGTHS = (1, 10, 100)
@@ -63,3 +67,29 @@ def test_a_real_model_is_measured_and_more_words_cost_more(monkeypatch):
     assert found.whole[-1] > found.whole[0]
     full, half = RetentionConfiguration.full(4), RetentionConfiguration.relative((0.5, 0.2, 0.1, 0.1))
     assert found.seconds(half, [512]) < found.seconds(full, [512])
+
+
+def test_between_runtimes_the_model_itself_decides_and_not_a_probe_of_one_layer(monkeypatch):
+    monkeypatch.setattr(cost, "_candidates", lambda: [("onnx", "fp32"), ("torch", "fp32")])
+    for slow, expected in (("onnx", "torch"), ("torch", "onnx")):
+        with monkeypatch.context() as patch:
+            for engine in (OnnxEngine, TorchEngine):
+                patch.setattr(engine, "run", delayed(engine.run, 0.05 * (engine.name == slow)))
+            found = measure_costs(tiny("bert"), tokenizer_for(), 32, 2, ["good film"])
+        assert found.engine == expected
+
+
+def delayed(run, seconds):
+    def later(self, *given, **more):
+        time.sleep(seconds)
+        return run(self, *given, **more)
+
+    return later
+
+
+def test_the_candidates_are_the_best_precision_of_each_runtime_or_torch(monkeypatch):
+    speeds = {("onnx", "fp32"): 1.0, ("onnx", "int8"): 9.0, ("openvino", "fp32"): 2.0, ("openvino", "int8"): 3.0}
+    monkeypatch.setattr(cost, "probe", lambda *pair: Verdict(*pair, WORKS, speeds.get(pair, 0.5), 1.0))
+    assert cost._candidates() == [("onnx", "int8"), ("openvino", "int8")]
+    monkeypatch.setattr(cost, "probe", lambda *pair: Verdict(*pair, CRASHES))
+    assert cost._candidates() == [("torch", "fp32")]

@@ -21,7 +21,7 @@ from powerbert.training.ladder import RUNGS, depth_of, least_budget, rung
 from powerbert.training.shapes import work
 
 TYPICAL = 1.0  # points by which a re-trained model commonly differs from its original, and a rung from the curve
-CHANGED = 0.15  # of the answers that changed is what they commonly lose or gain, where that is more
+CHANGED = 0.1  # of the answers that changed is what they commonly lose or gain, where that is more
 STEEPNESS = 4  # what is lost rises with this power of the saving
 MISFIT = 0.5  # of what a rung loses may be beside the curve: the steep end must not decide on the flat one
 LEAST_DOUBT = 0.05  # points, however alike the answers are
