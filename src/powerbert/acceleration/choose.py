@@ -87,8 +87,9 @@ def expected(slowest_first: Sequence[Tried], goal: Goal) -> NDArray[Any]:
     typical = numpy.array([max(TYPICAL, CHANGED * each.differing) for each in comparisons])
     columns = numpy.stack([numpy.ones_like(curve), curve / curve.max()], axis=1)
     shared, steep = lsq_linear(columns * weight[:, None], lost * weight, bounds=((-numpy.inf, 0), numpy.inf)).x
-    fitted = columns @ (shared / (1 + (doubt / typical).min() ** 2), steep)
-    return fitted + (smooth - fitted) / (1 + (doubt / typical) ** 2)
+    draw = 1 + (doubt / typical) ** 2
+    fitted = columns @ (shared / draw[doubt.argmin()], steep)
+    return fitted + (smooth - fitted) / draw
 
 
 class Shape(NamedTuple):
