@@ -10,7 +10,7 @@ from texts import tokenizer_for
 import powerbert
 from powerbert.acceleration import engine
 from powerbert.acceleration.cost import CostTable
-from powerbert.acceleration.engine import BEYOND, fastest_engine, inputs_at_once, most_lost, times_over
+from powerbert.acceleration.engine import BEYOND, fastest_engine, inputs_at_once, keeps, most_lost, times_over
 from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
 from powerbert.machine.verdicts import WORKS, Verdict
@@ -38,6 +38,13 @@ def losing(points: int):
 )
 def test_a_precision_may_lose_what_the_goal_allows_and_fp32_is_never_left_out(goal, chosen, plain, most):
     assert most_lost(goal, chosen, [losing(points) for points in plain]) == pytest.approx(most)
+
+
+def test_one_row_more_leaves_no_engine_out_and_a_clear_loss_does():
+    goal, limit = Goal("max-loss", 1.0), 1.0
+    assert keeps(losing(2), goal, limit)  # two of a hundred rows, known to 1.4 points
+    assert not keeps(losing(9), goal, limit)
+    assert not keeps(losing(2), Goal("max-disagreement", 1.0), limit)  # other answers are counted, not guessed
 
 
 @pytest.mark.parametrize(("longest", "inputs"), [(20, 32), (128, 32), (129, 16), (320, 8), (512, 8), (8192, 1)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from powerbert.acceleration.cost import CostTable
-from powerbert.acceleration.goal import LATENCY, SPEEDUP, Goal
+from powerbert.acceleration.goal import LATENCY, LOSS, SPEEDUP, Goal
 from powerbert.acceleration.judge import Comparison
 from powerbert.bench.arms import STOCK, Arm, Workbench, own_feed
 from powerbert.bench.run import choose_arms, installed, measure_arms, usable
@@ -95,7 +95,7 @@ def fastest_engine(
     by_name = {arm.name: arm for arm in arms}
     found = [(row, by_name[row["arm"]], judged(bench.engine(by_name[row["arm"]]))) for row in rows]
     limit = most_lost(goal, most, [comparison for row, _, comparison in found if row["precision"] == "fp32"])
-    notes = [_note(row, comparison, comparison.spent(goal) <= limit, figures["texts"]) for row, _, comparison in found]
+    notes = [_note(row, each, keeps(each, goal, limit), figures["texts"]) for row, _, each in found]
     _, arm, comparison = next(one for one, note in zip(found, notes, strict=True) if note["note"] == "")
     eliminated = own == "eliminated"
     for row in figures["arms"] if eliminated else ():
@@ -122,6 +122,11 @@ def most_lost(goal: Goal, most: float, plain: Sequence[Comparison]) -> float:
     """
     spent = max(comparison.spent(goal) for comparison in plain)
     return max(goal.value, most, spent) if goal.limits_loss else spent + BEYOND
+
+
+def keeps(comparison: Comparison, goal: Goal, limit: float) -> bool:
+    """Whether an engine is within a limit, as far as the rows that choose know: one row more must not cost its speed."""
+    return comparison.spent(goal) <= limit + (comparison.doubt if goal.kind == LOSS else 0.0)
 
 
 def times_over(
