@@ -125,7 +125,7 @@ def most_lost(goal: Goal, most: float, plain: Sequence[Comparison]) -> float:
 
 
 def keeps(comparison: Comparison, goal: Goal, limit: float) -> bool:
-    """Whether an engine is within a limit, as far as the rows that choose know: one row more must not cost its speed."""
+    """Whether an engine is within a limit, as far as the rows that choose know: one row must not cost its speed."""
     return comparison.spent(goal) <= limit + (comparison.doubt if goal.kind == LOSS else 0.0)
 
 
