@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 MOST_LINES, MOST_FUNCTION_LINES, LEAST_TESTED = 350, 50, 0.85
-MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2 + 24, 10_520 + 2_900 + 1_220 + 1_240 + 270 + 2_540
+MOST_MODULES, MOST_SOURCE_LINES = 95 + 14 + 10 + 9 + 2 + 24, 10_520 + 2_900 + 1_220 + 1_240 + 270 + 2_580
 """After the first number of each what `accelerate`, `serve`, `score`, rerankers, and baselines with studies need."""
 
 BUDGET = {
