@@ -26,7 +26,7 @@ from powerbert.acceleration.goal import Goal
 from powerbert.acceleration.judge import compare
 from powerbert.engines.torch_engine import TorchEngine
 from powerbert.machine.describe import machine
-from powerbert.modeling.apply import apply, encoders_of
+from powerbert.modeling.apply import apply, retention_of
 from powerbert.modeling.storage import load
 from powerbert.retention import RetentionConfiguration
 from powerbert.tasks.encoding import encode_split
@@ -41,9 +41,11 @@ LABELS, FULL, ANSWERS = "labels", "full", "rungs.npz"
 Answers = dict[str, NDArray[Any]]  # by the name of a rung, of the full model, and of the labels
 
 
-def rungs_of(encoders: int) -> dict[str, RetentionConfiguration]:
-    """The ladder by its budgets."""
-    return {f"{work(each.fractions):.2f}": each for each in all_rungs(encoders)}
+def rungs_of(home: Path) -> dict[str, RetentionConfiguration]:
+    """The ladder that a run was taken from, by its budgets."""
+    own = retention_of(load(home / "fast")[0])
+    assert own is not None, f"{home} eliminates nothing"
+    return {f"{work(each.fractions):.2f}": each for each in all_rungs(len(own), own.depth)}
 
 
 def answers_of(home: Path, task_name: str, seed: int, data: str) -> Answers:
@@ -61,7 +63,7 @@ def answers_of(home: Path, task_name: str, seed: int, data: str) -> Answers:
 
         found = {LABELS: numpy.concatenate([half["labels"][:] for half in halves]), FULL: said(network)}
         ladder, _ = load(home / "fast")
-        found |= {name: said(apply(ladder, each)) for name, each in rungs_of(encoders_of(ladder)).items()}
+        found |= {name: said(apply(ladder, each)) for name, each in rungs_of(home).items()}
         numpy.savez(path, **found)
     with numpy.load(path) as read:
         return {name: read[name] for name in read.files}
@@ -77,7 +79,7 @@ def isotonic(tried: Sequence[Tried], goal: Goal) -> Tried | None:
 RULES: dict[str, Callable[[Sequence[Tried], Goal], Tried | None]] = {"isotonic": isotonic, "expected": cheapest}
 
 
-def judged(found: Answers, name: str, encoders: int, halvings: int) -> list[dict[str, Any]]:
+def judged(found: Answers, name: str, rungs: dict[str, RetentionConfiguration], halvings: int) -> list[dict[str, Any]]:
     """Of each rule what its choices lose on the other half, and the work that they do, over random halves."""
     score, draw, rows = metric(name), numpy.random.default_rng(0), len(found[LABELS])
     kept: dict[str, list[tuple[float, float]]] = {rule: [] for rule in RULES}
@@ -88,7 +90,7 @@ def judged(found: Answers, name: str, encoders: int, halvings: int) -> list[dict
         )
         tried = [
             Tried(key, each, compare(name, choosing[FULL], choosing[key], choosing[LABELS]), work(each.fractions))
-            for key, each in rungs_of(encoders).items()
+            for key, each in rungs.items()
         ]
         before = score(judging[FULL], judging[LABELS])
         for rule, choose in RULES.items():
@@ -120,8 +122,8 @@ def main() -> None:
     figures: dict[str, Any] = {"machine": machine()["processor"], "halvings": given.halvings, "tasks": {}}
     for name in given.tasks.split(","):
         home = given.runs / f"{name}-{given.seed}"
-        found, encoders = answers_of(home, name, given.seed, given.data), encoders_of(load(home / "fine-tuned")[0])
-        figures["tasks"][name] = judged(found, find_task(name).metric, encoders, given.halvings)
+        found = answers_of(home, name, given.seed, given.data)
+        figures["tasks"][name] = judged(found, find_task(name).metric, rungs_of(home), given.halvings)
         for row in figures["tasks"][name]:
             print(
                 f"| {name}, {row['rows']:,} | " + "{rule} | {lost:+.2f} | {within:.0%} | {saving:.2f} |".format(**row)

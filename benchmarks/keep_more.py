@@ -1,4 +1,4 @@
-"""Try to lose less at the same cost: each try re-trains the same linear fall, in the frame of `ways.py`.
+"""Try to lose less at the same cost: each try re-trains the same rung, in the frame of `ways.py`.
 
     python benchmarks/keep_more.py --model ../shared/models/gte-small --data ../shared/data --task SST-2 --rows 6000 \\
         --judged 5000 --output RUNS

@@ -108,7 +108,7 @@ def falling(study: Study) -> Path:
 
 
 def left_out(study: Study) -> Path:
-    """A linear fall through the first three quarters of the encoders; no search."""
+    """The rung of the budget, through the first three quarters of the encoders; no search."""
     return study.retrained("left-out", rung(study.encoders, study.budget), study.cost)
 
 
@@ -161,17 +161,21 @@ def ways_of(given: argparse.Namespace) -> dict[str, Callable[[Study], Path]]:
     if given.configurations is None:
         return {name: WAYS[name] for name in given.ways.split(",")}
     own = {text: RetentionConfiguration.parse(text) for text in given.configurations.split()}
-    return {text: partial(re_trained, retention=each) for text, each in own.items()}
+    return {text: partial(written_down, retention=each) for text, each in own.items()}
 
 
-def re_trained(study: Study, retention: RetentionConfiguration) -> Path:
+def written_down(study: Study, retention: RetentionConfiguration) -> Path:
     """A configuration that somebody wrote down; no search."""
     return study.retrained(str(retention), retention, study.cost)
 
 
 def main() -> None:
     """Run the ways that are asked for, and write a line of JSON for each."""
-    own = {"--configurations": {"help": "of your own instead of ways, with spaces between them: 1,1,0.5,0 1,1,1,0"}}
+    own = {
+        "--configurations": {
+            "help": "of your own instead of ways, shares with spaces between them: 1.0,1.0,0.5,0.0 1.0,1.0,1.0,0.0"
+        }
+    }
     given = arguments(__doc__, WAYS, own)
     study = prepared(given)
     study.start(given.model)

@@ -197,6 +197,23 @@ def test_where_nothing_keeps_the_goal_nothing_is_eliminated_and_it_says_so(tmp_p
     assert retention_of(powerbert.load(tmp_path / "fast")[0]) is None
 
 
+def test_a_second_ladder_is_trained_where_the_first_keeps_no_goal_and_its_rungs_are_on_the_dial(
+    encoder, tmp_path, table, monkeypatch
+):
+    def of_the_second(tried, goal):
+        return None if tried[0].retention.depth == 4 else tried[-1]
+
+    monkeypatch.setattr(recipe, "cheapest", of_the_second)
+    figures = run_acceleration(encoder, labelled(), Goal("max-loss", 99.0), tmp_path / "fast", FAST)
+    assert [row["stage"] for row in figures["costs"]] == ["fine-tuned", "ladder-of-4", "ladder-of-5"]
+    depths = [powerbert.RetentionConfiguration.parse(one["retention"]).depth for one in figures["tried"]]
+    assert set(depths) == {4, 5}
+    (chosen,) = (one for one in figures["tried"] if one["chosen"])
+    assert str(retention_of(powerbert.load(tmp_path / "fast")[0])) == chosen["retention"]
+    dial = powerbert.pipeline(tmp_path / "fast", "torch").engine.dial
+    assert {each.depth for each in dial.values()} == {5}
+
+
 def test_max_loss_without_labels_is_refused_before_any_work(tmp_path):
     powerbert.save(tiny("bert", num_labels=2), tokenizer_for(), tmp_path / "mine")
     parts = parts_of_texts(tmp_path / "mine", sentences(400, 2).remove_columns("label"), "text", None, None)

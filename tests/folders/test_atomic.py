@@ -15,7 +15,7 @@ from model_folders import refusal
 
 from powerbert.errors import ModelFolderError, PowerBertError
 from powerbert.folders import atomic
-from powerbert.folders.atomic import only_run, write_file
+from powerbert.folders.atomic import only_run, remembered, write_file
 from powerbert.folders.atomic import write_folder as write_new_folder
 from powerbert.folders.manifest import check_replaceable
 
@@ -252,3 +252,13 @@ def test_two_runs_cannot_share_a_folder_and_a_dead_run_lets_go(tmp_path):
     other.wait()
     with only_run(tmp_path):
         pass
+
+
+def test_what_was_made_once_is_remembered_by_its_name(tmp_path):
+    path = tmp_path / "measured.json"
+    assert remembered(path, "one", lambda: (1.0, 2.0)) == (1.0, 2.0)
+    assert remembered(path, "two", lambda: 3) == 3
+    assert remembered(path, "one", lambda: pytest.fail("made again")) == [1.0, 2.0]  # as JSON has it
+    with pytest.raises(ZeroDivisionError):
+        remembered(path, "three", lambda: 1 / 0)
+    assert set(json.loads(path.read_text())) == {"one", "two"}
